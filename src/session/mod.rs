@@ -1,0 +1,2 @@
+//! One session: its state, its pumps, its input, its lifecycle.
+pub mod snapshot;

@@ -1,0 +1,3 @@
+//! All sessions.
+pub mod handle;
+pub mod refusal;
