@@ -1,6 +1,73 @@
-//! sluicegate: an MCP process host for Linux.
+//! sluicegate: an MCP process host for Linux. This page is the map.
+//!
+//! A server that a coding agent launches over stdio. It starts only the commands that the machine's Owner approved in
+//! a JSON file, follows their output through pipes, takes input for them, and ends them, whole process groups at a
+//! time. Text is read without consuming it, by an absolute cursor counted in code points, from an arena with a byte
+//! and a record budget for each session.
+//!
+//! # Layers
+//!
+//! Lower ones never import higher ones; `tests/layers.rs` holds it.
+//!
+//! ```text
+//! cli          stdio · config · demo                       the command line
+//! mcp          frame · stdio · transport · args · schema · reply · tools · server      the wire
+//! supervisor   handle · table · engine · refusal           all sessions
+//! session      lifecycle · driver · pump · input · state · snapshot                    one session
+//! policy  process                                          what may run · one child
+//! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
+//! ```
+//!
+//! `text`, `arena` and `config` know nothing of each other; `io` knows the arena's blocks, since it fills them.
+//! `tokio_uring` is named in `io/uring.rs` and `io/runtime.rs`, `io_uring` in `io/uring.rs` and `io/probe.rs`, the MCP
+//! SDK in `mcp/` and in the commands that play a client.
+//!
+//! # Threads
+//!
+//! - The **request thread** (main) runs the MCP service. It looks at sessions under short locks and leaves requests.
+//! - The **I/O thread** (`supervisor/engine.rs`) owns every pipe, pidfd and timer. Each session has four tasks there:
+//!   two pumps, an input writer, a driver.
+//! - A start runs on a short-lived blocking thread: resolving a directory and executing a file can hang on a dead
+//!   network mount, and then only that start hangs.
+//!
+//! Two threads with one mutex around a session's log give a page in a third of the time that one thread takes under a
+//! flood, and the drain is no slower for it.
+//!
+//! # The way of a byte of stdout
+//!
+//! The kernel fills a `Block` (`io`) → `session::pump` → `text::utf8` finds the valid run and keeps up to three bytes of
+//! an unfinished character → `arena::record_log` adopts a well-filled block as an extent, or copies a small read into
+//! its tail block → evicts → wakes whoever waits. Nothing on this way allocates once the log is warm.
+//!
+//! # The way of a `terminal_read`
+//!
+//! `mcp::frame` → `mcp::tools` → `supervisor::handle` finds the session → `RecordLog::page` under the lock, one copy →
+//! `mcp::reply` serialises it once → `mcp::transport` writes it. The pipe's pending read is never touched.
+//!
+//! # Invariants
+//!
+//! - **I1** A session's retained text is within its byte and record budgets after every append, and what was evicted
+//!   is exactly the oldest code points, as many as needed.
+//! - **I2** A `Block` has one owner: a pump, the kernel during a read, an extent, or the slab's free list.
+//! - **I3** The slab never runs out: its size is the sum over all sessions of the most blocks that each can hold.
+//! - **I4** Every extent holds valid UTF-8 and whole code points only.
+//! - **I5** At most one read is in flight on a pipe, and its future is driven to its end. A dropped io_uring read goes
+//!   on in the kernel and swallows what comes next.
+//! - **I6** While a `Leader` value exists its process is not reaped, so its pid, which is also its group's id, can't be
+//!   another's. Group signals need one.
+//! - **I7** A group is swept with KILL before its leader is reaped.
+//! - **I8** Session ids are unique and unguessable.
+//! - **I9** A final status and a settled output never change.
+//! - **I10** No lock is held over an await or a system call that can wait.
+//!
+//! # Where unsafe lives
+//!
+//! `arena/slab.rs` (one mapping, carved into blocks), `io/uring.rs` and `io/epoll.rs` (the kernel writes into blocks),
+//! `mcp/stdio.rs` (borrowed descriptors 0 to 2), `process/prepare.rs`, `process/spawn.rs` and `process/reaper.rs`
+//! (`posix_spawn`, `wait4`). Everything else is refused by the compiler.
 
 pub mod arena;
+pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod io;

@@ -1,1 +1,7 @@
-fn main() {}
+//! The `sluicegate` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sluicegate::cli::main()
+}

@@ -1,2 +1,20 @@
-//! One session: its state, its pumps, its input, its lifecycle.
+//! One session: a child, its text, its input and its end.
+//!
+//! A [`Session`] is shared by two threads. The I/O thread runs its tasks: one [`pump`] for each output pipe, the
+//! [`input`] writer, and the [`driver`] that watches the leader. The request thread reads its log and its state and
+//! leaves requests in it. Both meet in one mutex that is never held over an await or a system call.
+//!
+//! - `lifecycle` decides how it ends (pure)
+//! - `driver` carries that out: pidfd, signals, reap, drain deadline
+//! - `pump` moves text: read, decode, append, wake
+//! - `input` makes the writes, one after the other
+//! - `state` is what the mutex holds; `snapshot` what is shown of it
+
+pub mod driver;
+pub mod input;
+pub mod lifecycle;
+pub mod pump;
 pub mod snapshot;
+mod state;
+
+pub use state::{EndRequest, Session, State};

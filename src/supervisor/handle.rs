@@ -1,11 +1,46 @@
-//! The request side's way to the sessions: cheap to clone, `Send`, never blocks.
+//! The request side's way to the sessions: cheap to clone, `Send`, and never blocked by a pipe or a child.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    path::Path,
+    sync::Arc,
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tokio::{
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
+    time::sleep_until,
+};
 
 use crate::{
-    arena::{Page, PageLimits},
-    session::snapshot::{Output, Snapshot, Status},
-    supervisor::refusal::Refusal,
+    arena::{
+        Budget, CursorError, Page, PageLimits,
+        record_log::{self, RecordLog},
+        slab::Slab,
+    },
+    config::{Config, Profile, StdinKind, limits},
+    io::Backend,
+    policy::{cwd, env},
+    process::{
+        SpawnError,
+        spawn::{Launch, Spawned, spawn},
+    },
+    session::{
+        Session,
+        input::{WriteEnd, WriteJob},
+        lifecycle::DEFAULT_GRACE,
+        snapshot::{Output, Reason, Snapshot, Status},
+    },
+    supervisor::{
+        engine::{self, Adoption},
+        refusal::Refusal,
+        table::Table,
+    },
 };
 
 /// What a client asks to be started. Already of the right types; not yet checked against the policy.
@@ -43,25 +78,96 @@ pub struct Written {
     pub next_cursor: u64,
 }
 
-/// The request side's handle.
+/// See the module.
 #[derive(Clone, Debug)]
-pub struct Handle {}
+pub struct Handle {
+    shared: Arc<Shared>,
+}
 
-#[allow(clippy::unimplemented, unused_variables, missing_docs)]
+#[derive(Debug)]
+struct Shared {
+    config: Config,
+    table: Arc<Table>,
+    slab: Slab,
+    adoptions: mpsc::Sender<Adoption>,
+}
+
 impl Handle {
-    /// Starts a session. When `cancelled` resolves first, nothing is left running.
-    pub async fn start(
-        &self,
-        request: StartRequest,
-        cancelled: impl Future<Output = ()>,
-    ) -> Result<Snapshot, Refusal> {
-        unimplemented!()
+    /// Reserves the arena and starts the I/O thread. The thread ends when the last handle is gone.
+    ///
+    /// # Errors
+    /// The arena's address space, the thread or its runtime can't be had.
+    pub fn start_engine(config: Config, backend: Backend) -> std::io::Result<(Self, JoinHandle<()>)> {
+        let per_record = record_log::max_blocks(config.buffer_bytes);
+        // Two reads are in flight for each session whose pipes are open: up to `max_sessions` that run and, for a
+        // second after their end, finals that still drain; those are retained, so `max_records` bounds both.
+        let slab = Slab::new(config.max_records * (per_record + 2))?;
+        let table = Arc::new(Table::new(config.max_sessions, config.max_records));
+        let retention = Duration::from_secs(config.retention_seconds);
+        let (adoptions, thread) = engine::start(backend, slab.clone(), Arc::clone(&table), retention)?;
+        let shared = Arc::new(Shared { config, table, slab, adoptions });
+        Ok((Self { shared }, thread))
     }
+
+    /// Starts a session. When `cancelled` has resolved by the time that the child runs, the child is ended at once.
+    ///
+    /// # Cancel safety
+    /// Dropped while the child is being spawned, the child is killed and reaped, and its place is given back.
+    pub async fn start(&self, request: StartRequest, cancelled: impl Future<Output = ()>) -> Result<Snapshot, Refusal> {
+        let config = &self.shared.config;
+        let profile = config
+            .commands
+            .iter()
+            .find(|profile| profile.id == request.command_id)
+            .ok_or(Refusal::CommandNotFound)?;
+        let reservation = self.shared.table.reserve()?;
+        let timeout = request
+            .timeout
+            .unwrap_or_else(|| Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms)));
+
+        let shared = Arc::clone(&self.shared);
+        let index_of_profile = profile.clone();
+        // A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be
+        // neither this thread, which answers every other call, nor the I/O thread, which drains every other job.
+        let child = tokio::task::spawn_blocking(move || launch(&shared.config, &index_of_profile, &request))
+            .await
+            .map_err(|_| Refusal::Internal("the spawning thread panicked"))??;
+        let timeout_at = Instant::now() + timeout;
+
+        let (writes, write_queue) = mpsc::channel(limits::MAX_CALLS_IN_FLIGHT);
+        let budget = Budget { bytes: config.buffer_bytes, records: config.buffer_records };
+        let session = Arc::new(Session::new(
+            uuid::Uuid::new_v4().simple().to_string(),
+            profile.id.clone(),
+            child.leader.pid(),
+            RecordLog::new(self.shared.slab.clone(), budget),
+            profile.stdin == StdinKind::Null,
+            writes,
+        ));
+        let adoption = Adoption { session: Arc::clone(&session), child, timeout_at, writes: write_queue };
+        self.shared.adoptions.send(adoption).await.map_err(|_| Refusal::Internal("the I/O thread is gone"))?;
+        let closed = reservation.commit(Arc::clone(&session));
+        tokio::select! {
+            biased;
+            () = cancelled => session.request_end(Reason::User, Duration::ZERO),
+            () = std::future::ready(()) => {}
+        }
+        if closed {
+            session.request_end(Reason::Shutdown, DEFAULT_GRACE);
+        }
+        Ok(session.snapshot())
+    }
+
+    /// The session as it is now.
     pub fn status(&self, session_id: &str) -> Result<Snapshot, Refusal> {
-        unimplemented!()
+        Ok(self.shared.table.find(session_id)?.snapshot())
     }
+
     /// Copies a page into `page`, waiting up to `wait` while there is nothing at `cursor` and more may come.
-    /// `cut_short` ends the wait early (as if its time were up). Dropping the future is harmless.
+    /// `cut_short` ends the wait early, as if its time were up.
+    ///
+    /// # Cancel safety
+    /// Reading consumes nothing; dropping the future changes nothing.
     pub async fn read(
         &self,
         session_id: &str,
@@ -71,21 +177,146 @@ impl Handle {
         cut_short: impl Future<Output = ()>,
         page: &mut Page,
     ) -> Result<PageFacts, Refusal> {
-        unimplemented!()
+        let session = self.shared.table.find(session_id)?;
+        let wait_until = Instant::now() + wait;
+        let mut waiting = !wait.is_zero();
+        tokio::pin!(cut_short);
+        loop {
+            let changed = session.changed.notified();
+            tokio::pin!(changed);
+            // Registered before the look, or what comes between the two would be missed.
+            changed.as_mut().enable();
+            {
+                let state = session.state();
+                state.log.page(cursor, limits, page).map_err(Refusal::from)?;
+                let nothing_yet = page.runs.is_empty() && state.output == Output::Open;
+                if !(waiting && nothing_yet) {
+                    return Ok(PageFacts {
+                        status: state.status,
+                        output: state.output,
+                        truncated: state.log.truncated(),
+                    });
+                }
+            }
+            tokio::select! {
+                () = changed => {}
+                () = sleep_until(wait_until.into()) => waiting = false,
+                () = &mut cut_short => waiting = false,
+            }
+        }
     }
-    /// Takes its place in the session's queue before the first await of the returned future; writes are made in the order of these calls.
-    /// When `cancelled` resolves first the input becomes uncertain and stdin is closed.
-    pub fn write(
+
+    /// Queues a write at once, in the call itself; the returned future waits for its end. Writes of one session are
+    /// made in the order of these calls. When `cancelled` resolves first, the session's input becomes uncertain and
+    /// its stdin is closed.
+    ///
+    /// # Cancel safety
+    /// A dropped future leaves the write queued; it's made all the same.
+    pub fn write<C>(
         &self,
         session_id: &str,
         text: String,
         close_stdin: bool,
-        cancelled: impl Future<Output = ()> + Send,
-    ) -> impl Future<Output = Result<Written, Refusal>> + Send {
-        async { unimplemented!() }
+        cancelled: C,
+    ) -> impl Future<Output = Result<Written, Refusal>> + Send + use<C>
+    where
+        C: Future<Output = ()> + Send,
+    {
+        let queued = self.queue_write(session_id, text, close_stdin);
+        async move {
+            let (session, mut end) = queued?;
+            tokio::pin!(cancelled);
+            let end = tokio::select! {
+                biased;
+                end = &mut end => end,
+                () = cancelled => {
+                    session.abandon_input();
+                    end.await
+                }
+            };
+            match end.map_err(|_| Refusal::SessionNotRunning { accepted: 0 })? {
+                WriteEnd::Done { accepted, stdin_closed, next_cursor } => {
+                    Ok(Written { accepted, stdin_closed, next_cursor })
+                }
+                WriteEnd::Backpressure { accepted } => Err(Refusal::InputBackpressure { accepted }),
+                WriteEnd::Uncertain { accepted } => Err(Refusal::InputUncertain { accepted }),
+                WriteEnd::Closed { accepted } => Err(Refusal::StdinClosed { accepted }),
+                WriteEnd::NotRunning { accepted } => Err(Refusal::SessionNotRunning { accepted }),
+            }
+        }
     }
-    /// Ends the session's group; resolves when its end is confirmed (or can't be).
+
+    fn queue_write(
+        &self,
+        session_id: &str,
+        text: String,
+        close: bool,
+    ) -> Result<(Arc<Session>, oneshot::Receiver<WriteEnd>), Refusal> {
+        let max = self.shared.config.max_input_bytes;
+        let session = self.shared.table.find(session_id)?;
+        if text.len() > max {
+            return Err(Refusal::InputTooLarge { bytes: text.len(), max });
+        }
+        let (reply, end) = oneshot::channel();
+        match session.enqueue(WriteJob { text: Bytes::from(text), close, reply }) {
+            Ok(()) => Ok((session, end)),
+            Err(TrySendError::Closed(_)) => Err(Refusal::SessionNotRunning { accepted: 0 }),
+            // As many writes wait as calls may be in flight, so the wire's own bound comes first.
+            Err(TrySendError::Full(_)) => Err(Refusal::Internal("the write queue is full")),
+        }
+    }
+
+    /// Ends the session's group and resolves when its end is confirmed, or can't be.
+    ///
+    /// # Cancel safety
+    /// The end goes on when the future is dropped.
     pub async fn terminate(&self, session_id: &str, grace: Duration) -> Result<Snapshot, Refusal> {
-        unimplemented!()
+        let session = self.shared.table.find(session_id)?;
+        session.request_end(Reason::User, grace);
+        session.ended().await;
+        Ok(session.snapshot())
     }
+
+    /// Refuses every further start and ends all sessions; resolves when each is final. A second call with a shorter
+    /// grace shortens it.
+    ///
+    /// # Cancel safety
+    /// The ends go on when the future is dropped.
+    pub async fn shut_down(&self, grace: Duration) {
+        let table = &self.shared.table;
+        for session in table.close() {
+            session.request_end(Reason::Shutdown, grace);
+        }
+        table.starts_settled().await;
+        for session in table.close() {
+            session.ended().await;
+        }
+    }
+
+    /// The config that is served.
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+}
+
+impl From<CursorError> for Refusal {
+    fn from(error: CursorError) -> Self {
+        match error {
+            CursorError::Expired { base, next } => Refusal::CursorExpired { base, next },
+            CursorError::Invalid { base, next } => Refusal::InvalidCursor { base, next },
+        }
+    }
+}
+
+/// Everything of a start that may block: resolving the directory, opening it, executing.
+fn launch(config: &Config, profile: &Profile, request: &StartRequest) -> Result<Spawned, Refusal> {
+    let variables = env::child_env(profile, &request.env).map_err(Refusal::Env)?;
+    let asked: &Path = match &request.cwd {
+        Some(cwd) => Path::new(cwd),
+        None => profile.cwd.as_deref().unwrap_or(&config.default_cwd),
+    };
+    let cwd = cwd::open_cwd(asked, &config.allowed_roots).map_err(Refusal::Cwd)?;
+    let launch =
+        Launch::new(&profile.argv, &variables, cwd, profile.stdin).ok_or(Refusal::StartFailed(SpawnError::TooLarge))?;
+    spawn(&launch).map_err(Refusal::StartFailed)
 }

@@ -1,3 +1,12 @@
-//! All sessions.
+//! All sessions: who may start, where they are found, how long they stay, how they all end.
+//!
+//! - `handle` is what the request thread holds: five operations, each a short look under a lock or a request left
+//!   for the I/O thread
+//! - `table` keeps the limits and the retained sessions
+//! - `engine` is the I/O thread
+//! - `refusal` says why something was not done
+
+pub mod engine;
 pub mod handle;
 pub mod refusal;
+pub mod table;

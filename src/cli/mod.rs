@@ -1,0 +1,76 @@
+//! The command line: parse, dispatch, exit code. One file for each command.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+
+mod client;
+mod config;
+mod demo;
+mod log;
+mod stdio;
+
+/// An MCP process host: starts only the commands that you approved, follows their output without losing a character,
+/// and leaves nothing behind.
+#[derive(Debug, Parser)]
+#[command(name = "sluicegate", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve MCP on standard input and output. This is what an MCP client launches.
+    Stdio(stdio::StdioArgs),
+    /// Write or check a config of approved commands.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Show what the host does: starts a server, runs the demo profiles through it, and prints what happens.
+    Demo(demo::DemoArgs),
+    /// The programs behind the demo profiles.
+    #[command(hide = true)]
+    DemoProgram {
+        /// Which one.
+        name: String,
+    },
+}
+
+/// Parses the command line and runs it. Exit codes: 0 done, 1 it could not be done, 2 the command line is wrong.
+pub fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    if let Command::DemoProgram { name } = &command {
+        // A hosted child: it keeps the signal dispositions and the descriptors that the host gave it.
+        return crate::demo::run_program(name);
+    }
+    crate::process::prepare::prepare();
+    let outcome = match command {
+        Command::Stdio(args) => return stdio::run(&args),
+        Command::Config(command) => config::run(&command, &mut io::stdout().lock()),
+        Command::Demo(args) => demo::run(&args, &mut io::stdout().lock()),
+        Command::DemoProgram { .. } => return ExitCode::SUCCESS,
+    };
+    match outcome {
+        Ok(code) => code,
+        // Whoever reads our output has left, as `| head` does: nobody is there to be told.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+/// One line on stderr, and the exit code that goes with it.
+fn fail(error: &dyn std::fmt::Display) -> ExitCode {
+    // Nothing can be done about a stderr that is gone.
+    writeln!(io::stderr(), "sluicegate: {error}").ok();
+    ExitCode::FAILURE
+}
+
+/// The absolute path of this program, for profiles and clients that start it again.
+fn this_program() -> io::Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|error| io::Error::new(error.kind(), format!("can't tell where this program is: {error}")))
+}

@@ -1,0 +1,199 @@
+//! `sluicegate stdio`: the server, from its config to its exit.
+
+use std::{io, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    fail,
+    log::{self, LogLevel},
+    this_program,
+};
+use crate::{
+    config::Config,
+    io::{Backend, Choice},
+    mcp::{self, Protocol, Settings},
+    session::lifecycle::DEFAULT_GRACE,
+    supervisor::handle::Handle,
+};
+
+/// From the first reason to end until the process is gone, at most. Sessions need their grace and the confirmation of
+/// the KILL that may follow; the rest is for answers that the client may still read.
+const SHUTDOWN_LIMIT: Duration = Duration::from_millis(2_700);
+/// How long sessions may take after a second signal: KILL needs no grace, only the kernel's time.
+const KILL_LIMIT: Duration = Duration::from_millis(500);
+/// Spawns that may block at once, for example on a dead network mount, before further starts wait.
+const SPAWN_THREADS: usize = 4;
+
+/// `stdio`'s command line.
+#[derive(Debug, Args)]
+pub(super) struct StdioArgs {
+    /// The config of approved commands. Without it: the current directory as the only root, and the demo profiles.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// How pipes are read and written.
+    #[arg(long, value_enum, default_value_t)]
+    io: IoChoice,
+    /// What goes to stderr.
+    #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
+    log_level: LogLevel,
+}
+
+/// The backends as the command line names them.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(super) enum IoChoice {
+    /// io_uring, or epoll where the kernel refuses io_uring.
+    #[default]
+    Auto,
+    /// io_uring, or a failed start.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+impl IoChoice {
+    /// The word on the command line.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            IoChoice::Auto => "auto",
+            IoChoice::Uring => "uring",
+            IoChoice::Epoll => "epoll",
+        }
+    }
+}
+
+impl From<IoChoice> for Choice {
+    fn from(choice: IoChoice) -> Self {
+        match choice {
+            IoChoice::Auto => Choice::Auto,
+            IoChoice::Uring => Choice::Uring,
+            IoChoice::Epoll => Choice::Epoll,
+        }
+    }
+}
+
+/// Serves until stdin ends, the client is gone or a signal comes. Exit code 0 then; 1 when it could not start.
+pub(super) fn run(args: &StdioArgs) -> ExitCode {
+    log::start(args.log_level);
+    match prepare(args) {
+        Ok((handle, protocol, settings)) => match serve(handle, protocol, settings) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error),
+        },
+        Err(message) => fail(&message),
+    }
+}
+
+/// Everything that can fail before the first message. Nothing has been read from stdin or written to stdout then.
+fn prepare(args: &StdioArgs) -> Result<(Handle, Protocol, Settings), String> {
+    let config = load(args)?;
+    let backend = choose(args.io.into())?;
+    let settings = Settings::of(&config);
+    let (handle, _io_thread) = Handle::start_engine(config, backend)
+        .map_err(|error| format!("can't start: {error}; fewer or smaller buffers (max_records, buffer_bytes) need less"))?;
+    let protocol = Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
+    Ok((handle, protocol, settings))
+}
+
+fn load(args: &StdioArgs) -> Result<Config, String> {
+    let Some(path) = &args.config else {
+        let root = std::env::current_dir().map_err(|error| format!("can't tell the current directory: {error}"))?;
+        let program = this_program().map_err(|error| error.to_string())?;
+        return Ok(Config::demo(&root, &program));
+    };
+    match Config::load(path) {
+        Ok(loaded) => {
+            for warning in &loaded.warnings {
+                tracing::warn!("{}", warning.in_file(path));
+            }
+            Ok(loaded.config)
+        }
+        Err(findings) => Err(crate::config::first_line(path, &findings)),
+    }
+}
+
+fn choose(choice: Choice) -> Result<Backend, String> {
+    let (backend, refused) = crate::io::choose(choice).map_err(|refused| format!("--io uring: {refused}"))?;
+    if let Some(refused) = refused {
+        tracing::warn!("using epoll: {refused}");
+    }
+    Ok(backend)
+}
+
+fn serve(handle: Handle, protocol: Protocol, settings: Settings) -> io::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(SPAWN_THREADS).build()?;
+    let served = runtime.block_on(serve_until_told(handle, protocol, settings));
+    // A spawn that hangs in the kernel must not hold the exit up.
+    runtime.shutdown_background();
+    served
+}
+
+async fn serve_until_told(handle: Handle, protocol: Protocol, settings: Settings) -> io::Result<()> {
+    let mut signals = Signals::listen()?;
+    let stop = CancellationToken::new();
+    let serving = mcp::serve(handle.clone(), settings, protocol, stop.clone());
+    tokio::pin!(serving);
+    let mut client_left = false;
+    tokio::select! {
+        ended = &mut serving => {
+            tracing::info!(?ended, "the client left");
+            client_left = true;
+        }
+        name = signals.next() => tracing::info!("{name}: ending"),
+    }
+    let shutdown = async {
+        // A client that is still there may ask how its sessions ended until the last one has.
+        let all_ended = handle.shut_down(DEFAULT_GRACE);
+        tokio::pin!(all_ended);
+        tokio::select! {
+            () = &mut all_ended => {}
+            _ = &mut serving, if !client_left => {
+                client_left = true;
+                all_ended.await;
+            }
+        }
+        stop.cancel();
+        if !client_left {
+            serving.await;
+        }
+    };
+    tokio::select! {
+        () = shutdown => {}
+        name = signals.next() => {
+            tracing::warn!("{name} again: killing");
+            tokio::time::timeout(KILL_LIMIT, handle.shut_down(Duration::ZERO)).await.ok();
+        }
+        () = tokio::time::sleep(SHUTDOWN_LIMIT) => {
+            tracing::warn!("not everything ended in time; leaving it behind");
+        }
+    }
+    Ok(())
+}
+
+/// The signals that end the server.
+struct Signals {
+    term: Signal,
+    int: Signal,
+    hup: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            term: signal(SignalKind::terminate())?,
+            int: signal(SignalKind::interrupt())?,
+            hup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.term.recv() => "SIGTERM",
+            _ = self.int.recv() => "SIGINT",
+            _ = self.hup.recv() => "SIGHUP",
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Carries a session from its start to its end: watches the leader, signals its group, sweeps, reaps, ends the drain.
+//!
+//! All decisions are [`Lifecycle`]'s. What this file adds is the kernel: the pidfd, the signals, the census of the
+//! group, and the clock.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use nix::sys::signal::Signal;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::mpsc,
+    task::{JoinHandle, spawn_local},
+    time::sleep_until,
+};
+
+use crate::{
+    arena::{Stream, slab::Slab},
+    io::{Backend, Sink, Source, Stop},
+    process::{
+        group::Census,
+        reaper::{Exit, Leader},
+        spawn::Spawned,
+    },
+    session::{
+        Session,
+        input::{self, WriteJob},
+        lifecycle::{Actions, Finish, Lifecycle},
+        pump::{self, PumpEnd},
+        snapshot::{Output, Reason, Status},
+    },
+    text::utf8::Scratch,
+};
+
+/// How long the pipes are drained after the group is gone. Only a descendant that left the group can hold them open
+/// that long; what it writes later is not this session's output.
+const DRAIN: Duration = Duration::from_millis(1_000);
+/// How long "the output has settled" is held back for the exit that nearly always follows at once: the kernel closes
+/// a dying process's descriptors just before it announces the exit, and a client that waits for output should learn
+/// both in one answer.
+const SETTLE: Duration = Duration::from_millis(2);
+
+/// What the sessions of the I/O thread share.
+#[derive(Debug)]
+pub struct IoThread {
+    /// How pipes are read and written.
+    pub backend: Backend,
+    /// Where blocks come from.
+    pub slab: Slab,
+    /// Where invalid bytes are replaced; used by one pump at a time, never over an await.
+    pub scratch: RefCell<Scratch>,
+    /// Who is alive in which group.
+    pub census: RefCell<Census>,
+}
+
+/// Runs a session whose child has just been started, until it is final and its output has settled.
+///
+/// # Cancel safety
+/// Runs as a task of its own. Dropped with the runtime, it kills the group and reaps the leader ([`Leader`]'s drop).
+pub async fn run(
+    session: Arc<Session>,
+    child: Spawned,
+    timeout_at: Instant,
+    writes: mpsc::Receiver<WriteJob>,
+    thread: Rc<IoThread>,
+) {
+    let Spawned { leader, stdin, stdout, stderr } = child;
+    let pipes = (|| {
+        let stdin = stdin.map(|fd| Sink::new(thread.backend, fd)).transpose()?;
+        let stdout = Source::new(thread.backend, stdout)?;
+        let stderr = Source::new(thread.backend, stderr)?;
+        let exit = AsyncFd::with_interest(leader.watch()?, Interest::READABLE)?;
+        std::io::Result::Ok((stdin, stdout, stderr, exit))
+    })();
+    let (stdin, stdout, stderr, exit) = match pipes {
+        Ok(pipes) => pipes,
+        Err(error) => {
+            tracing::error!(session = session.id(), %error, "a new session's pipes could not be watched; it is killed");
+            drop(leader);
+            publish(&session, Status::Failed, Reason::Natural, None, Some(Output::Incomplete));
+            return;
+        }
+    };
+    let stop = Stop::new();
+    spawn_local(input::run(Arc::clone(&session), stdin, writes));
+    let spawn_pump = |stream, source| -> JoinHandle<PumpEnd> {
+        spawn_local(pump::run(Arc::clone(&session), stream, source, Rc::clone(&thread), stop.clone()))
+    };
+    let pumps = (spawn_pump(Stream::Stdout, stdout), spawn_pump(Stream::Stderr, stderr));
+    let mut driver = Driver {
+        session,
+        thread,
+        life: Lifecycle::new(timeout_at),
+        leader: Some(leader),
+        drained: None,
+        drain_until: None,
+        settle_at: None,
+        stop,
+    };
+    driver.watch(pumps, &exit).await;
+    if let Some(leader) = driver.leader.take() {
+        spawn_local(reap_later(leader, exit));
+    }
+}
+
+struct Driver {
+    session: Arc<Session>,
+    thread: Rc<IoThread>,
+    life: Lifecycle,
+    /// Absent once reaped.
+    leader: Option<Leader>,
+    /// How the pumps ended, once both did.
+    drained: Option<Output>,
+    /// Set when the session is final and the pumps still run.
+    drain_until: Option<Instant>,
+    /// Set when the pumps are done and the session isn't final.
+    settle_at: Option<Instant>,
+    stop: Stop,
+}
+
+impl Driver {
+    async fn watch(&mut self, pumps: (JoinHandle<PumpEnd>, JoinHandle<PumpEnd>), exit: &AsyncFd<std::os::fd::OwnedFd>) {
+        let session = Arc::clone(&self.session);
+        let drained = async { tokio::join!(pumps.0, pumps.1) };
+        tokio::pin!(drained);
+        let mut exit_seen = false;
+        loop {
+            let due = [self.life.next_due(), self.drain_until, self.settle_at].into_iter().flatten().min();
+            let actions = tokio::select! {
+                biased;
+                ready = exit.readable(), if !exit_seen => {
+                    // A pidfd is readable from the exit on, for good. An error here would be epoll's; the look
+                    // below is what counts.
+                    if let Ok(mut guard) = ready { guard.clear_ready(); }
+                    exit_seen = self.has_exited();
+                    if exit_seen { self.life.leader_exited(Instant::now()) } else { Actions::default() }
+                }
+                () = session.end_requested.notified() => self.take_request(),
+                ends = &mut drained, if self.drained.is_none() => {
+                    self.pumps_ended(&ends);
+                    Actions::default()
+                }
+                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.on_time(),
+            };
+            self.apply(actions);
+            let state = session.state();
+            if state.status.is_final() && state.output != Output::Open {
+                return;
+            }
+        }
+    }
+
+    fn has_exited(&self) -> bool {
+        self.leader.as_ref().is_none_or(Leader::has_exited)
+    }
+
+    fn take_request(&mut self) -> Actions {
+        let Some(request) = self.session.state().end_request.take() else {
+            return Actions::default();
+        };
+        let leader = self.leader.as_ref();
+        self.life.end(request.reason, request.kill_at, Instant::now(), || leader.is_none_or(Leader::has_exited))
+    }
+
+    fn on_time(&mut self) -> Actions {
+        let now = Instant::now();
+        if self.settle_at.is_some_and(|at| now >= at) {
+            self.settle_at = None;
+            self.settle();
+        }
+        if self.drain_until.is_some_and(|at| now >= at) {
+            self.drain_until = None;
+            self.stop.request();
+        }
+        let Some(leader) = self.leader.as_ref() else {
+            return Actions::default();
+        };
+        let census = &self.thread.census;
+        self.life.due(now, || leader.has_exited(), || census.borrow_mut().alive(leader.pid(), now))
+    }
+
+    fn pumps_ended(&mut self, ends: &(Result<PumpEnd, tokio::task::JoinError>, Result<PumpEnd, tokio::task::JoinError>)) {
+        let whole = matches!(ends, (Ok(PumpEnd::Eof), Ok(PumpEnd::Eof)));
+        self.drained = Some(if whole { Output::Complete } else { Output::Incomplete });
+        self.drain_until = None;
+        if self.session.is_final() {
+            self.settle();
+        } else {
+            self.settle_at = Some(Instant::now() + SETTLE);
+        }
+    }
+
+    /// Says that no more output comes.
+    fn settle(&mut self) {
+        if let Some(output) = self.drained {
+            {
+                let mut state = self.session.state();
+                state.output = output;
+                state.log.seal();
+            }
+            self.session.changed.notify_waiters();
+        }
+    }
+
+    fn apply(&mut self, actions: Actions) {
+        if let Some(leader) = &self.leader {
+            if actions.term {
+                leader.signal_group(Signal::SIGTERM);
+                leader.signal_group(Signal::SIGCONT);
+            }
+            if actions.kill {
+                leader.signal_group(Signal::SIGKILL);
+            }
+        }
+        match actions.finish {
+            None => self.show_progress(),
+            Some(Finish::GiveUp(reason)) => {
+                tracing::error!(session = self.session.id(), "the end of a killed group could not be confirmed");
+                self.publish(Status::Failed, reason, None);
+            }
+            Some(Finish::Reap(status, reason)) => match self.leader.take().map(Leader::reap) {
+                Some(Ok(exit)) => self.publish(status, reason, Some(exit)),
+                // Somebody else's bug, such as a foreign waitpid in this process: say that it isn't known.
+                Some(Err(leader)) => {
+                    self.leader = Some(leader);
+                    self.publish(Status::Failed, reason, None);
+                }
+                None => self.publish(Status::Failed, reason, None),
+            },
+        }
+    }
+
+    fn show_progress(&self) {
+        let Some(status) = self.life.status() else { return };
+        let mut state = self.session.state();
+        if state.status != status {
+            state.status = status;
+            state.reason = self.life.reason();
+            state.last_activity = SystemTime::now();
+            drop(state);
+            self.session.changed.notify_waiters();
+        }
+    }
+
+    fn publish(&mut self, status: Status, reason: Reason, exit: Option<Exit>) {
+        self.settle_at = None;
+        if self.drained.is_none() {
+            self.drain_until = Some(Instant::now() + DRAIN);
+        }
+        publish(&self.session, status, reason, exit, self.drained);
+    }
+}
+
+fn publish(session: &Session, status: Status, reason: Reason, exit: Option<Exit>, output: Option<Output>) {
+    {
+        let mut state = session.state();
+        let now = SystemTime::now();
+        state.status = status;
+        state.reason = Some(reason);
+        state.exit = exit;
+        state.ended = Some(now);
+        state.last_activity = now;
+        state.stdin_closed = true;
+        if let Some(output) = output {
+            state.output = output;
+            state.log.seal();
+        }
+    }
+    session.changed.notify_waiters();
+    session.input_cut.notify_one();
+}
+
+/// A leader that outlived its KILL is held by the kernel; its zombie is taken whenever it comes.
+async fn reap_later(leader: Leader, exit: AsyncFd<std::os::fd::OwnedFd>) {
+    let mut leader = leader;
+    loop {
+        let Ok(mut ready) = exit.readable().await else { return };
+        match leader.reap() {
+            Ok(_) => return,
+            Err(alive) => leader = alive,
+        }
+        ready.clear_ready();
+    }
+}

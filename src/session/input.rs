@@ -1,0 +1,207 @@
+//! The writes of one session: one after the other, in the order in which they were queued, each whole or ended aloud.
+//!
+//! Owns the child's stdin. Every way in which it closes passes through here, so that a write's `accepted` count is
+//! exactly what the pipe took.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bytes::{Buf, Bytes};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    io::{Sink, Stop, Write},
+    session::{Session, snapshot::Status},
+};
+
+/// How long a write may take from the moment that its turn came. A pipe that stays full that long belongs to a
+/// program that doesn't read; waiting on would block the writes behind it for ever.
+pub const TURN: Duration = Duration::from_millis(1_000);
+
+/// One write, waiting for its turn.
+#[derive(Debug)]
+pub struct WriteJob {
+    /// Exactly these bytes.
+    pub text: Bytes,
+    /// Close stdin after them.
+    pub close: bool,
+    /// Where the answer goes. Nobody need listen.
+    pub reply: oneshot::Sender<WriteEnd>,
+}
+
+/// What became of a write. `accepted` is how many of its bytes the pipe took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteEnd {
+    /// All of it was taken.
+    Done {
+        /// Bytes of the text.
+        accepted: usize,
+        /// Stdin is closed now.
+        stdin_closed: bool,
+        /// The log's end when the turn came.
+        next_cursor: u64,
+    },
+    /// The turn was over first; stdin is closed now.
+    Backpressure {
+        /// See the enum.
+        accepted: usize,
+    },
+    /// Input is uncertain: this or an earlier write was cut off.
+    Uncertain {
+        /// See the enum.
+        accepted: usize,
+    },
+    /// Stdin is closed, by either side.
+    Closed {
+        /// See the enum.
+        accepted: usize,
+    },
+    /// The session is ending or has ended.
+    NotRunning {
+        /// See the enum.
+        accepted: usize,
+    },
+}
+
+/// Makes the session's writes until it is final. `sink` is absent when the child's stdin is `/dev/null`.
+///
+/// # Cancel safety
+/// Runs as a task of its own for the session's whole life; it's dropped only together with the runtime.
+pub async fn run(session: Arc<Session>, mut sink: Option<Sink>, mut jobs: mpsc::Receiver<WriteJob>) {
+    loop {
+        let job = tokio::select! {
+            biased;
+            () = session.input_cut.notified() => None,
+            job = jobs.recv() => match job {
+                Some(job) => Some(job),
+                None => return,
+            },
+        };
+        if let Some(job) = job {
+            let end = take_turn(&session, &mut sink, job.text, job.close).await;
+            // A caller that was cancelled doesn't listen; what it did stands in the session's state.
+            job.reply.send(end).ok();
+        }
+        let status = {
+            let state = session.state();
+            if state.stdin_closed {
+                sink = None;
+            }
+            state.status
+        };
+        if status.is_final() {
+            jobs.close();
+            while let Some(job) = jobs.recv().await {
+                job.reply.send(WriteEnd::NotRunning { accepted: 0 }).ok();
+            }
+            return;
+        }
+    }
+}
+
+async fn take_turn(session: &Session, sink: &mut Option<Sink>, text: Bytes, close: bool) -> WriteEnd {
+    let next_cursor = {
+        let state = session.state();
+        if state.status != Status::Running {
+            return WriteEnd::NotRunning { accepted: 0 };
+        }
+        if state.input_uncertain {
+            return WriteEnd::Uncertain { accepted: 0 };
+        }
+        if state.stdin_closed {
+            return WriteEnd::Closed { accepted: 0 };
+        }
+        state.log.next_cursor()
+    };
+    let Some(pipe) = sink.as_mut() else {
+        return WriteEnd::Closed { accepted: 0 };
+    };
+    let length = text.len();
+    let (accepted, cut) = write_all(session, pipe, text).await;
+    let mut state = session.state();
+    if accepted > 0 {
+        state.last_activity = SystemTime::now();
+    }
+    match cut {
+        None => {
+            debug_assert_eq!(accepted, length);
+            state.stdin_closed |= close;
+            WriteEnd::Done { accepted, stdin_closed: state.stdin_closed, next_cursor }
+        }
+        Some(Cut::Closed) => {
+            state.stdin_closed = true;
+            if state.status.is_final() { WriteEnd::NotRunning { accepted } } else { WriteEnd::Closed { accepted } }
+        }
+        Some(Cut::TurnOver) => {
+            state.stdin_closed = true;
+            state.input_uncertain = true;
+            WriteEnd::Backpressure { accepted }
+        }
+        Some(Cut::FromOutside) => {
+            if state.input_uncertain { WriteEnd::Uncertain { accepted } } else { WriteEnd::NotRunning { accepted } }
+        }
+    }
+}
+
+/// Why a write ended before its last byte.
+enum Cut {
+    /// Nobody reads the pipe any more, or it failed.
+    Closed,
+    /// See [`TURN`].
+    TurnOver,
+    /// A cancellation, or the session became final.
+    FromOutside,
+}
+
+/// Returns the bytes that the pipe took, and why not all of them.
+async fn write_all(session: &Session, pipe: &mut Sink, mut rest: Bytes) -> (usize, Option<Cut>) {
+    let stop = Stop::new();
+    let turn_over = Instant::now() + TURN;
+    let mut cut = None;
+    let mut accepted = 0;
+    while !rest.is_empty() {
+        let outcome = {
+            // The write stays pinned to its end: a dropped one would still be made by the kernel, uncounted.
+            let write = pipe.write(rest.clone(), &stop);
+            tokio::pin!(write);
+            loop {
+                tokio::select! {
+                    biased;
+                    outcome = &mut write => break outcome,
+                    () = session.input_cut.notified(), if cut.is_none() => {
+                        // The notice may be an old one; the state tells.
+                        let state = session.state();
+                        if state.stdin_closed || state.status.is_final() {
+                            cut = Some(Cut::FromOutside);
+                            stop.request();
+                        }
+                    }
+                    () = sleep_until(turn_over), if cut.is_none() => {
+                        cut = Some(Cut::TurnOver);
+                        stop.request();
+                    }
+                }
+            }
+        };
+        match outcome {
+            Write::Accepted(n) => {
+                accepted += n;
+                rest.advance(n);
+                if rest.is_empty() {
+                    return (accepted, None);
+                }
+            }
+            Write::Closed | Write::Failed(_) => return (accepted, Some(Cut::Closed)),
+            Write::Stopped => {}
+        }
+        if cut.is_some() {
+            return (accepted, cut);
+        }
+    }
+    (accepted, None)
+}

@@ -1,0 +1,105 @@
+//! Moves one output pipe into the session's log: read, decode, append, wake.
+//!
+//! One read is in flight at any time and is never dropped; the block that it fills belongs to the kernel meanwhile.
+//! Nothing here allocates once the log is warm.
+
+use std::{rc::Rc, sync::Arc, time::SystemTime};
+
+use crate::{
+    arena::{Stream, record_log::RecordLog, slab::Block},
+    io::{Read, Source, Stop},
+    session::{Session, driver::IoThread},
+    text::utf8::{Body, Decoder, code_points},
+};
+
+/// Why a pump ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PumpEnd {
+    /// The pipe's end: every byte is in the log.
+    Eof,
+    /// It was told to stop, or the pipe failed; more may have come.
+    Cut,
+}
+
+/// Pumps until the pipe ends or `stop` is requested.
+///
+/// # Cancel safety
+/// Runs as a task of its own; to end it, request `stop` and wait for it.
+pub async fn run(
+    session: Arc<Session>,
+    stream: Stream,
+    mut source: Source,
+    thread: Rc<IoThread>,
+    stop: Stop,
+) -> PumpEnd {
+    let mut decoder = Decoder::new();
+    let mut block = thread.slab.take();
+    let end = loop {
+        let (read, filled) = source.read(block, &stop).await;
+        block = filled;
+        match read {
+            Read::Data(_) => block = take_in(&session, stream, &mut decoder, block, &thread),
+            Read::Eof => break PumpEnd::Eof,
+            Read::Stopped => break PumpEnd::Cut,
+            Read::Failed(errno) => {
+                tracing::warn!(session = session.id(), ?stream, %errno, "an output pipe failed");
+                break PumpEnd::Cut;
+            }
+        }
+    };
+    if let Some(left_over) = decoder.finish() {
+        let mut state = session.state();
+        append_char(&mut state.log, stream, left_over);
+        drop(state);
+        session.changed.notify_waiters();
+    }
+    end
+}
+
+/// Appends what was read and returns a block for the next read: the same one, or a fresh one when the log took it.
+fn take_in(session: &Session, stream: Stream, decoder: &mut Decoder, block: Block, thread: &IoThread) -> Block {
+    let mut scratch = thread.scratch.borrow_mut();
+    // Validation and counting happen before the lock is taken: a page that is being cut waits for a copy at most.
+    let decoded = decoder.decode(block.filled(), &mut scratch);
+    let head = decoded.head;
+    let (range, text) = match decoded.body {
+        Body::Clean { start, end, text } => (Some((start, end)), text),
+        Body::Replaced(text) => (None, text),
+    };
+    if head.is_none() && text.is_empty() {
+        // Part of one character: nothing to show yet.
+        return reuse(block);
+    }
+    let count = code_points(text);
+    let now = SystemTime::now();
+    let mut state = session.state();
+    if let Some(head) = head {
+        append_char(&mut state.log, stream, head);
+    }
+    let next = match range {
+        Some((start, end)) if RecordLog::adopts(end - start) => {
+            state.log.adopt(stream, block, start, end, count);
+            None
+        }
+        _ => {
+            state.log.append(stream, text, count);
+            Some(block)
+        }
+    };
+    state.last_activity = now;
+    drop(state);
+    session.changed.notify_waiters();
+    match next {
+        Some(block) => reuse(block),
+        None => thread.slab.take(),
+    }
+}
+
+fn reuse(mut block: Block) -> Block {
+    block.clear();
+    block
+}
+
+fn append_char(log: &mut RecordLog, stream: Stream, character: char) {
+    log.append(stream, character.encode_utf8(&mut [0; 4]), 1);
+}

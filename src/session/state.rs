@@ -1,0 +1,198 @@
+//! What both threads know of a session.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use tokio::sync::{Notify, mpsc};
+
+use crate::{
+    arena::record_log::RecordLog,
+    process::reaper::Exit,
+    session::{
+        input::WriteJob,
+        snapshot::{Output, Reason, Snapshot, Status},
+    },
+};
+
+/// A wish to end the session. Later wishes merge into it: the first reason and the earliest deadline win.
+#[derive(Clone, Copy, Debug)]
+pub struct EndRequest {
+    /// Why.
+    pub reason: Reason,
+    /// When the grace is over.
+    pub kill_at: Instant,
+}
+
+/// Everything about a session that changes.
+#[derive(Debug)]
+pub struct State {
+    /// The retained text.
+    pub log: RecordLog,
+    /// Where it is in its life.
+    pub status: Status,
+    /// Why it ends or ended.
+    pub reason: Option<Reason>,
+    /// How the leader ended, once reaped.
+    pub exit: Option<Exit>,
+    /// Whether more output may come.
+    pub output: Output,
+    /// Nothing more can be written.
+    pub stdin_closed: bool,
+    /// A write was cut off.
+    pub input_uncertain: bool,
+    /// Last output, input or change of status.
+    pub last_activity: SystemTime,
+    /// When the status became final.
+    pub ended: Option<SystemTime>,
+    /// Not yet taken up by the driver.
+    pub end_request: Option<EndRequest>,
+}
+
+/// One session. See the module.
+#[derive(Debug)]
+pub struct Session {
+    id: String,
+    command_id: String,
+    pid: i32,
+    created: SystemTime,
+    state: Mutex<State>,
+    /// Woken when text arrives, the output settles or the status changes.
+    pub(crate) changed: Notify,
+    /// Wakes the driver: an end request is there.
+    pub(crate) end_requested: Notify,
+    /// Wakes the input writer: `stdin_closed` or the status changed under it.
+    pub(crate) input_cut: Notify,
+    writes: mpsc::Sender<WriteJob>,
+}
+
+impl Session {
+    /// A session whose child `pid` has just been started. `writes` leads to its input writer.
+    pub fn new(
+        id: String,
+        command_id: String,
+        pid: i32,
+        log: RecordLog,
+        stdin_closed: bool,
+        writes: mpsc::Sender<WriteJob>,
+    ) -> Self {
+        let now = SystemTime::now();
+        Self {
+            id,
+            command_id,
+            pid,
+            created: now,
+            state: Mutex::new(State {
+                log,
+                status: Status::Running,
+                reason: None,
+                exit: None,
+                output: Output::Open,
+                stdin_closed,
+                input_uncertain: false,
+                last_activity: now,
+                ended: None,
+                end_request: None,
+            }),
+            changed: Notify::new(),
+            end_requested: Notify::new(),
+            input_cut: Notify::new(),
+            writes,
+        }
+    }
+
+    /// Unguessable name.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The lock. A panic while it was held broke an invariant in one place only; the text that it guards stays
+    /// readable, so poisoning is passed over.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One consistent view.
+    pub fn snapshot(&self) -> Snapshot {
+        let state = self.state();
+        let exit = state.exit.as_ref();
+        Snapshot {
+            session_id: self.id.clone(),
+            command_id: self.command_id.clone(),
+            process_id: self.pid,
+            status: state.status,
+            exit_code: exit.and_then(|exit| exit.code),
+            exit_signal: exit.and_then(|exit| exit.signal),
+            termination_reason: state.reason,
+            stdin_closed: state.stdin_closed,
+            input_uncertain: state.input_uncertain,
+            base_cursor: state.log.base_cursor(),
+            next_cursor: state.log.next_cursor(),
+            created_at: self.created,
+            last_activity_at: state.last_activity,
+            ended_at: state.ended,
+            output: state.output,
+            truncated: state.log.truncated(),
+            cpu_ms: exit.map(|exit| u64::try_from(exit.cpu.as_millis()).unwrap_or(u64::MAX)),
+            max_rss_bytes: exit.map(|exit| exit.max_rss_bytes),
+        }
+    }
+
+    /// Whether the status can change no more.
+    pub fn is_final(&self) -> bool {
+        self.state().status.is_final()
+    }
+
+    /// Asks for the end; the driver takes it up. Harmless on a final session.
+    pub fn request_end(&self, reason: Reason, grace: Duration) {
+        let kill_at = Instant::now() + grace;
+        {
+            let mut state = self.state();
+            let merged = match state.end_request {
+                Some(earlier) => EndRequest {
+                    reason: earlier.reason,
+                    kill_at: earlier.kill_at.min(kill_at),
+                },
+                None => EndRequest { reason, kill_at },
+            };
+            state.end_request = Some(merged);
+        }
+        self.end_requested.notify_one();
+    }
+
+    /// Resolves once the status is final.
+    ///
+    /// # Cancel safety
+    /// Dropping it changes nothing.
+    pub async fn ended(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Registered before the look, or a change between the two would be missed.
+            changed.as_mut().enable();
+            if self.is_final() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Puts a write in the queue, at once. Gives it back when the writer is gone or the queue is full.
+    pub fn enqueue(&self, job: WriteJob) -> Result<(), mpsc::error::TrySendError<WriteJob>> {
+        self.writes.try_send(job)
+    }
+
+    /// A write was cancelled: what the child has of it is not known, so its input ends here.
+    pub fn abandon_input(&self) {
+        {
+            let mut state = self.state();
+            if state.status.is_final() {
+                return;
+            }
+            state.stdin_closed = true;
+            state.input_uncertain = true;
+        }
+        self.input_cut.notify_one();
+    }
+}

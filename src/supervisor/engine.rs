@@ -1,0 +1,91 @@
+//! The I/O thread: one runtime that owns every pipe, every leader and every timer.
+
+use std::{
+    cell::RefCell,
+    io,
+    rc::Rc,
+    sync::Arc,
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use tokio::{sync::mpsc, task::spawn_local, time::sleep};
+
+use crate::{
+    arena::slab::Slab,
+    io::{Backend, runtime::Runtime},
+    process::{group::Census, spawn::Spawned},
+    session::{
+        Session,
+        driver::{self, IoThread},
+        input::WriteJob,
+    },
+    supervisor::table::Table,
+    text::utf8::Scratch,
+};
+
+/// Starts that may wait for the I/O thread at once; more wait on the request side.
+const QUEUE: usize = 64;
+
+/// A session whose child runs and whose tasks don't yet.
+#[derive(Debug)]
+pub struct Adoption {
+    /// The session, already in the table.
+    pub session: Arc<Session>,
+    /// Its child.
+    pub child: Spawned,
+    /// When its time is up.
+    pub timeout_at: Instant,
+    /// Its writes.
+    pub writes: mpsc::Receiver<WriteJob>,
+}
+
+/// Starts the I/O thread. It ends when every sender is gone; sessions that are left are killed with it.
+///
+/// # Errors
+/// The thread can't be started, or its runtime can't: the backend's reason.
+pub fn start(
+    backend: Backend,
+    slab: Slab,
+    table: Arc<Table>,
+    retention: Duration,
+) -> io::Result<(mpsc::Sender<Adoption>, JoinHandle<()>)> {
+    let (sender, mut adoptions) = mpsc::channel::<Adoption>(QUEUE);
+    let (ready, started) = std::sync::mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new().name("io".into()).spawn(move || {
+        let runtime = match Runtime::new(backend) {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                ready.send(Err(error)).ok();
+                return;
+            }
+        };
+        ready.send(Ok(())).ok();
+        runtime.block_on(async move {
+            let shared = Rc::new(IoThread {
+                backend,
+                slab,
+                scratch: RefCell::new(Scratch::new()),
+                census: RefCell::new(Census::new()),
+            });
+            while let Some(adoption) = adoptions.recv().await {
+                spawn_local(host(adoption, Rc::clone(&shared), Arc::clone(&table), retention));
+            }
+        });
+    })?;
+    match started.recv() {
+        Ok(Ok(())) => Ok((sender, thread)),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(io::Error::other("the I/O thread ended before it began")),
+    }
+}
+
+async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, retention: Duration) {
+    let Adoption { session, child, timeout_at, writes } = adoption;
+    driver::run(Arc::clone(&session), child, timeout_at, writes, shared).await;
+    let since_end = session.state().ended.and_then(|ended| ended.elapsed().ok()).unwrap_or_default();
+    let id = session.id().to_owned();
+    drop(session);
+    sleep(retention.saturating_sub(since_end)).await;
+    table.remove(&id);
+}

@@ -1,0 +1,170 @@
+//! The house rules that a compiler doesn't hold: which layer may import which, where names of foreign crates and
+//! `unsafe` may stand, and what must not be left behind.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Each layer with those that it may import; `crate::x` of any other is a fault.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("text", &[]),
+    ("arena", &[]),
+    ("config", &[]),
+    ("io", &["arena"]),
+    ("policy", &["config"]),
+    ("process", &["config"]),
+    ("demo", &["config"]),
+    ("session", &["arena", "config", "io", "process", "policy", "text"]),
+    ("supervisor", &["arena", "config", "io", "process", "policy", "text", "session"]),
+    ("mcp", &["arena", "config", "policy", "process", "session", "supervisor"]),
+    ("cli", &["arena", "config", "demo", "io", "policy", "process", "session", "supervisor", "mcp"]),
+];
+
+/// A name and the only files (by path prefix below `src/`) that may use it.
+const CONFINED: &[(&str, &[&str])] = &[
+    ("tokio_uring", &["io/uring.rs", "io/runtime.rs"]),
+    ("io_uring::", &["io/uring.rs", "io/probe.rs"]),
+    ("rmcp", &["mcp/", "cli/verify.rs", "cli/demo.rs", "cli/log.rs"]),
+    ("allow(unsafe_code)", UNSAFE_LEAVES),
+];
+
+/// The leaf files that `src/lib.rs` names as holding unsafe code.
+const UNSAFE_LEAVES: &[&str] = &[
+    "arena/slab.rs",
+    "io/uring.rs",
+    "io/epoll.rs",
+    "mcp/stdio.rs",
+    "process/prepare.rs",
+    "process/reaper.rs",
+    "process/spawn.rs",
+];
+
+fn sources() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("src is readable") {
+            let path: PathBuf = entry.expect("src is readable").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(&root).expect("below src").to_string_lossy().into_owned();
+                found.push((name, fs::read_to_string(&path).expect("source is UTF-8")));
+            }
+        }
+    }
+    found.sort();
+    assert!(found.len() > 20, "the walk found only {} files", found.len());
+    found
+}
+
+/// Source lines without comments.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(number, line)| (number + 1, line))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// Names after `crate::`, those inside braces included (`use crate::{arena::…, io::…}` may span lines).
+fn imported_layers(text: &str) -> Vec<String> {
+    let joined: String = code(text).map(|(_, line)| line.trim()).collect::<Vec<_>>().join(" ");
+    let mut names = Vec::new();
+    for (at, _) in joined.match_indices("crate::") {
+        let rest = &joined[at + "crate::".len()..];
+        if let Some(group) = rest.strip_prefix('{') {
+            let mut depth = 1usize;
+            let mut item = String::new();
+            for character in group.chars() {
+                match character {
+                    '{' => depth += 1,
+                    '}' => depth -= 1,
+                    ',' if depth == 1 => {
+                        names.push(std::mem::take(&mut item));
+                        continue;
+                    }
+                    _ => {}
+                }
+                if depth == 0 {
+                    break;
+                }
+                item.push(character);
+            }
+            names.push(item);
+        } else {
+            names.push(rest.to_owned());
+        }
+    }
+    names
+        .into_iter()
+        .map(|name| {
+            name.trim().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>()
+        })
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+#[test]
+fn lower_layers_never_import_higher_ones() {
+    let mut faults = Vec::new();
+    for (file, text) in sources() {
+        let Some((layer, _)) = file.split_once('/') else { continue };
+        let (_, allowed) =
+            LAYERS.iter().find(|(name, _)| *name == layer).unwrap_or_else(|| panic!("{layer} is no known layer"));
+        for import in imported_layers(&text) {
+            if import != layer && !allowed.contains(&import.as_str()) {
+                faults.push(format!("src/{file} imports crate::{import}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn foreign_names_stay_in_their_files() {
+    let mut faults = Vec::new();
+    for (file, text) in sources() {
+        for (name, places) in CONFINED {
+            if places.iter().any(|place| file.starts_with(place)) {
+                continue;
+            }
+            for (number, line) in code(&text).filter(|(_, line)| line.contains(name)) {
+                faults.push(format!("src/{file}:{number} names {name}: {}", line.trim()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn the_map_names_every_file_with_unsafe_code() {
+    let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).expect("lib.rs is there");
+    for (file, text) in sources() {
+        let holds_unsafe = code(&text).any(|(_, line)| line.contains("allow(unsafe_code)"));
+        if holds_unsafe {
+            assert!(map.contains(&format!("`{file}`")), "src/lib.rs doesn't name {file} among the unsafe leaves");
+        }
+    }
+}
+
+#[test]
+fn nothing_prints_to_stdout_past_the_protocol() {
+    for (file, text) in sources() {
+        for (number, line) in code(&text) {
+            assert!(
+                !line.contains("println!(") || line.contains("eprintln!("),
+                "src/{file}:{number}: stdout belongs to the protocol; write to a handle that was passed in"
+            );
+        }
+    }
+}
+
+#[test]
+fn files_are_rooms_not_halls() {
+    for (file, text) in sources() {
+        let lines = text.lines().count();
+        assert!(lines <= 700, "src/{file} has {lines} lines: is it one room, or two?");
+    }
+}
