@@ -1,6 +1,7 @@
 //! sluicegate: an MCP process host for Linux.
 
 pub mod arena;
+pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod io;

@@ -135,7 +135,10 @@ fn lenience(text: &str) -> Option<(usize, String, &'static str)> {
             if c < ' ' {
                 return Some((
                     offset,
-                    format!("a string holds the control character U+{:04X}", u32::from(c)),
+                    format!(
+                        "a string holds the control character U+{:04X}",
+                        u32::from(c)
+                    ),
                     "close the string on its line, or write an escape such as \\n or \\u0000",
                 ));
             }
@@ -278,6 +281,11 @@ fn members<'o, 't>(
         }
     }
     kept
+}
+
+/// The path of the command `id`, as findings name it.
+pub fn command_path(id: &str) -> String {
+    member_path("commands", id)
 }
 
 /// `a.b` for a plain name, `a["b c"]` for any other.
@@ -456,36 +464,97 @@ mod tests {
         accepted
     }
 
-    /// serde_json refuses a number that overflows f64, which JSON itself does not.
-    fn serde_accepts(text: &str) -> bool {
+    /// Whether serde_json takes `text`; `None` when it stops at a number beyond f64, which is JSON all the same.
+    fn serde_accepts(text: &str) -> Option<bool> {
         match serde_json::from_str::<serde_json::Value>(text) {
-            Ok(_) => true,
-            Err(error) => error.to_string().starts_with("number out of range"),
+            Ok(_) => Some(true),
+            Err(error) if error.to_string().starts_with("number out of range") => None,
+            Err(_) => Some(false),
         }
+    }
+
+    /// Whether both judge `text` alike, as far as serde_json judges it.
+    fn judged_alike(text: &str) -> bool {
+        let accepted = accepts(text);
+        serde_accepts(text).is_none_or(|verdict| verdict == accepted)
     }
 
     #[test]
     fn every_extension_of_the_parser_is_refused() {
         for text in [
-            "// c\n1", "/* c */ 1", "[1,]", "{\"a\":1,}", "[1 2]", "{\"a\":1 \"b\":2}", "{a:1}", "{1:1}",
-            "{true:1}", "'a'", "0x1", "+1", "1.", ".5", "-.5", "Infinity", "-Infinity", "NaN", "01", "-", "1e",
-            "\"\\x41\"", "\"\\v\"", "\"\\'\"", "\"\\\n\"", "\"\\ud800\"", "\"\\u12\"", "\"a\nb\"", "\"\u{0}\"",
-            "\u{a0}1", "1\u{b}", "1\u{c}", "\u{2028}1", "\u{feff}1", "", " \n", "1 2", "nulll", "True", "[", "{",
-            "\"", "{\"a\"}", "{\"a\":}", "[,1]", "{,}", "[1,,2]", "]", "tru\u{e9}", "#",
+            "// c\n1",
+            "/* c */ 1",
+            "[1,]",
+            "{\"a\":1,}",
+            "[1 2]",
+            "{\"a\":1 \"b\":2}",
+            "{a:1}",
+            "{1:1}",
+            "{true:1}",
+            "'a'",
+            "0x1",
+            "+1",
+            "1.",
+            ".5",
+            "-.5",
+            "Infinity",
+            "-Infinity",
+            "NaN",
+            "01",
+            "-",
+            "1e",
+            "\"\\x41\"",
+            "\"\\v\"",
+            "\"\\'\"",
+            "\"\\\n\"",
+            "\"\\ud800\"",
+            "\"\\u12\"",
+            "\"a\nb\"",
+            "\"\u{0}\"",
+            "\u{a0}1",
+            "1\u{b}",
+            "1\u{c}",
+            "\u{2028}1",
+            "\u{feff}1",
+            "",
+            " \n",
+            "1 2",
+            "nulll",
+            "True",
+            "[",
+            "{",
+            "\"",
+            "{\"a\"}",
+            "{\"a\":}",
+            "[,1]",
+            "{,}",
+            "[1,,2]",
+            "]",
+            "tru\u{e9}",
+            "#",
         ] {
             assert!(!accepts(text), "{text:?}");
-            assert!(!serde_accepts(text), "{text:?}");
+            assert_eq!(serde_accepts(text), Some(false), "{text:?}");
         }
     }
 
     #[test]
     fn strict_json_is_taken() {
         for text in [
-            "null", " true\n", "-0", "1e400", "1.5E+3", "\"\u{7f}\u{2028}\u{feff}é\"", "\"\\ud83d\\ude00\\u0000\"",
-            "[]", "{}", "\t{\"a\" : [1,2,{\"b\":\"\"}]}\r\n", "\"//\"",
+            "null",
+            " true\n",
+            "-0",
+            "1e400",
+            "1.5E+3",
+            "\"\u{7f}\u{2028}\u{feff}é\"",
+            "\"\\ud83d\\ude00\\u0000\"",
+            "[]",
+            "{}",
+            "\t{\"a\" : [1,2,{\"b\":\"\"}]}\r\n",
+            "\"//\"",
         ] {
             assert!(accepts(text), "{text:?}");
-            assert!(serde_accepts(text), "{text:?}");
+            assert_ne!(serde_accepts(text), Some(false), "{text:?}");
         }
     }
 
@@ -521,7 +590,17 @@ mod tests {
         assert_eq!(read("0"), Some(0));
         assert_eq!(read("18446744073709551615"), Some(u64::MAX));
         for text in [
-            "18446744073709551616", "-1", "-0", "5.0", "5e0", "5E1", "\"5\"", "true", "null", "[5]", "{}",
+            "18446744073709551616",
+            "-1",
+            "-0",
+            "5.0",
+            "5e0",
+            "5E1",
+            "\"5\"",
+            "true",
+            "null",
+            "[5]",
+            "{}",
         ] {
             assert_eq!(read(text), None, "{text}");
         }
@@ -531,9 +610,9 @@ mod tests {
     fn nearly_json() -> impl Strategy<Value = String> {
         let token = prop_oneof![
             prop::sample::select(vec![
-                "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "1", "-", "0", ".5", "1e3", "true", "null", " ",
-                "\n", "\u{b}", "\u{a0}", "\"", "\\", "\\u", "d800", "\\udc00", "'", "//", "/*", "*/", "+", "e", "x",
-                "\u{1}", "é", "_", "NaN",
+                "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "1", "-", "0", ".5", "1e3", "true",
+                "null", " ", "\n", "\u{b}", "\u{a0}", "\"", "\\", "\\u", "d800", "\\udc00", "'",
+                "//", "/*", "*/", "+", "e", "x", "\u{1}", "é", "_", "NaN",
             ])
             .prop_map(str::to_owned),
             ".{0,3}",
@@ -584,7 +663,7 @@ mod tests {
 
         #[test]
         fn nearly_json_is_taken_exactly_when_serde_json_takes_it(text in nearly_json()) {
-            prop_assert_eq!(accepts(&text), serde_accepts(&text));
+            prop_assert!(judged_alike(&text));
         }
 
         #[test]
@@ -597,7 +676,9 @@ mod tests {
             .unwrap();
             let mut findings = Findings::new(Path::new("f"), &text);
             let value = parse(&text, &mut findings);
-            prop_assert_eq!(value.map(|value| as_serde(&value)), Some(document));
+            // Not `document` itself: serde_json's default float parsing may miss the last digit.
+            let twin: serde_json::Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(value.map(|value| as_serde(&value)), Some(twin));
         }
 
         #[test]
@@ -610,7 +691,7 @@ mod tests {
             let at = at.index(bytes.len());
             bytes[at] = byte;
             if let Ok(text) = std::str::from_utf8(&bytes) {
-                prop_assert_eq!(accepts(text), serde_accepts(text));
+                prop_assert!(judged_alike(text));
             }
         }
     }

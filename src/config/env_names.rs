@@ -6,9 +6,7 @@
 use std::fmt;
 
 /// Variables that decide which files and programs a child finds, or how a shell reads its input.
-const LOOKUP: &[&str] = &[
-    "PATH", "HOME", "SHELL", "ENV", "BASH_ENV", "IFS", "CDPATH",
-];
+const LOOKUP: &[&str] = &["PATH", "HOME", "SHELL", "ENV", "BASH_ENV", "IFS", "CDPATH"];
 
 /// Beginnings that belong to a loader or an interpreter.
 const PREFIXES: &[&str] = &["PYTHON", "LD_", "DYLD_", "BASH_FUNC_", "GIT_"];
@@ -70,9 +68,9 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::NotAName => {
-                f.write_str("is not a letter or underscore followed by letters, digits or underscores")
-            }
+            Why::NotAName => f.write_str(
+                "is not a letter or underscore followed by letters, digits or underscores",
+            ),
             Why::Lookup => f.write_str("decides which programs and files a child finds"),
             Why::Prefix(prefix) => write!(f, "begins with {prefix}"),
             Why::Secret(word) => write!(f, "contains {word}"),

@@ -206,7 +206,7 @@ impl<'a> Findings<'a> {
 }
 
 /// A string value as a finding shows it: quoted, escaped, shortened.
-pub(super) fn quoted(value: &str) -> String {
+pub fn quoted(value: &str) -> String {
     format!("\"{}\"", shortened(value))
 }
 

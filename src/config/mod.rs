@@ -18,7 +18,8 @@ pub mod limits;
 mod source;
 mod validate;
 
-pub use finding::{Finding, Severity, startup_line};
+pub use document::command_path;
+pub use finding::{Finding, Severity, quoted, startup_line};
 
 /// What the child finds on descriptor 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -149,7 +150,10 @@ impl Config {
                 warnings: findings.into_sorted(),
             }),
             _ => {
-                assert!(refused, "a config that isn't built has an error that says why");
+                assert!(
+                    refused,
+                    "a config that isn't built has an error that says why"
+                );
                 Err(findings.into_sorted())
             }
         }

@@ -28,9 +28,7 @@ pub(super) fn read(path: &Path) -> Result<Source, Finding> {
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)
         .map_err(|error| not_opened(path, &error))?;
-    let metadata = file
-        .metadata()
-        .map_err(|error| unreadable(path, &error))?;
+    let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
     if metadata.is_dir() {
         return Err(Finding::about_file(
             path,
@@ -58,7 +56,9 @@ fn judge_mode(path: &Path, mode: u32, owner: u32) -> Result<Vec<Finding>, Findin
     if mode & 0o002 != 0 {
         return Err(Finding::about_file(
             path,
-            format!("may be written by everyone (mode {shown:04o}), so everyone could choose what runs"),
+            format!(
+                "may be written by everyone (mode {shown:04o}), so everyone could choose what runs"
+            ),
             "take that away with `chmod o-w`, and look whether its content is still yours",
         ));
     }
@@ -77,7 +77,9 @@ fn judge_mode(path: &Path, mode: u32, owner: u32) -> Result<Vec<Finding>, Findin
     }
     if owner != 0 && owner != nix::unistd::geteuid().as_raw() {
         warn(
-            format!("belongs to user {owner}, who is neither root nor the one that runs the server"),
+            format!(
+                "belongs to user {owner}, who is neither root nor the one that runs the server"
+            ),
             "that user can choose what runs; take the file over with `chown`",
         );
     }
@@ -123,7 +125,10 @@ pub(super) fn text<'b>(file: &Path, bytes: &'b [u8]) -> Result<&'b str, Finding>
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let (valid, rest) = bytes.split_at(error.valid_up_to());
-        let line_start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+        let line_start = valid
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |newline| newline + 1);
         at(
             file,
             bytecount::count(valid, b'\n') + 1,
@@ -207,7 +212,11 @@ mod tests {
             panic!("one warning: {:?}", source.warnings)
         };
         assert_eq!(warning.severity, Severity::Warning);
-        assert!(warning.message.contains("may be written by its group (mode 0620)"));
+        assert!(
+            warning
+                .message
+                .contains("may be written by its group (mode 0620)")
+        );
     }
 
     #[test]
@@ -224,7 +233,11 @@ mod tests {
         assert_eq!(judge_mode(path, 0o600, 0).unwrap(), []);
         let stranger = if me == 4_242 { 4_243 } else { 4_242 };
         let warnings = judge_mode(path, 0o600, stranger).unwrap();
-        assert!(warnings[0].message.contains(&format!("belongs to user {stranger}")));
+        assert!(
+            warnings[0]
+                .message
+                .contains(&format!("belongs to user {stranger}"))
+        );
     }
 
     #[test]
@@ -256,8 +269,16 @@ mod tests {
         assert!(said(b"\xef\xbb\xbf{}").starts_with("f:1:1: begins with a byte order mark"));
         assert!(said(b"\xff\xfe{\0").starts_with("f:1:1: is UTF-16"));
         assert!(
-            said("{\n \"é\u{4e2d}".as_bytes().iter().chain(b"\xc3(").copied().collect::<Vec<_>>().as_slice())
-                .starts_with("f:2:5: is not UTF-8: byte 0xC3 begins no character")
+            said(
+                "{\n \"é\u{4e2d}"
+                    .as_bytes()
+                    .iter()
+                    .chain(b"\xc3(")
+                    .copied()
+                    .collect::<Vec<_>>()
+                    .as_slice()
+            )
+            .starts_with("f:2:5: is not UTF-8: byte 0xC3 begins no character")
         );
     }
 }

@@ -1,0 +1,263 @@
+//! The programs behind the demo profiles. They write to the process's real stdout and stderr, flush what they
+//! write, and end quietly when nobody reads any more.
+
+use std::{
+    env,
+    io::{self, BufRead, Read, Write},
+    process::{Command, ExitCode, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+use nix::sys::signal::{SigSet, Signal};
+
+use super::COMMAND;
+
+type Program = fn(argument: Option<&str>) -> io::Result<ExitCode>;
+
+/// Programs by name; `descendant` serves `children` and has no profile.
+const PROGRAMS: [(&str, Program); 14] = [
+    ("stream", stream),
+    ("interactive", interactive),
+    ("long", long),
+    ("unicode", unicode),
+    ("flood", flood),
+    ("exit7", exit7),
+    ("empty", |_| Ok(ExitCode::SUCCESS)),
+    ("children", children),
+    ("descendant", descendant),
+    ("closed-stdin", closed_stdin),
+    ("split-utf8", split_utf8),
+    ("invalid-utf8", invalid_utf8),
+    ("eof", eof),
+    ("ignore-term", ignore_term),
+];
+
+/// Runs the demo program `name` to its end in this process and returns what to exit with. `flood` takes how many
+/// bytes to print after a colon: `flood:1048576`.
+pub fn run_program(name: &str) -> ExitCode {
+    let (name, argument) = match name.split_once(':') {
+        Some((name, argument)) => (name, Some(argument)),
+        None => (name, None),
+    };
+    let Some((_, program)) = PROGRAMS.iter().find(|(known, _)| *known == name) else {
+        complain(format_args!("there is no demo program {name:?}"));
+        return ExitCode::from(2);
+    };
+    match program(argument) {
+        Ok(code) => code,
+        // Whoever read the output left; that is no failure of the program.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(format_args!("demo program {name}: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says `why` on stderr. When even that can't be written there is nobody left to tell.
+fn complain(why: std::fmt::Arguments<'_>) {
+    writeln!(io::stderr(), "{why}").ok();
+}
+
+#[cfg(test)]
+pub(super) fn exists(name: &str) -> bool {
+    PROGRAMS.iter().any(|(known, _)| *known == name)
+}
+
+/// Writes `bytes` and leaves none of them in a buffer.
+fn say(mut stream: impl Write, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes)?;
+    stream.flush()
+}
+
+fn line(text: std::fmt::Arguments<'_>) -> io::Result<()> {
+    say(io::stdout().lock(), format!("{text}\n").as_bytes())
+}
+
+fn pause(ms: u64) {
+    sleep(Duration::from_millis(ms));
+}
+
+fn stream(_: Option<&str>) -> io::Result<ExitCode> {
+    if let Some(label) = env::var_os("DEMO_LABEL") {
+        line(format_args!("label: {}", label.to_string_lossy()))?;
+    }
+    for number in 1..=20 {
+        line(format_args!("stdout line {number}"))?;
+        say(
+            io::stderr().lock(),
+            format!("stderr line {number}\n").as_bytes(),
+        )?;
+        pause(100);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn interactive(_: Option<&str>) -> io::Result<ExitCode> {
+    let mut input = io::stdin().lock();
+    loop {
+        let piece = input.fill_buf()?;
+        if piece.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        say(io::stdout().lock(), piece)?;
+        let taken = piece.len();
+        input.consume(taken);
+    }
+}
+
+fn long(_: Option<&str>) -> io::Result<ExitCode> {
+    for seconds in (0..60).step_by(5) {
+        line(format_args!("{seconds} s"))?;
+        pause(5_000);
+    }
+    line(format_args!("60 s, done"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unicode(_: Option<&str>) -> io::Result<ExitCode> {
+    let text = "Latin: Grüße, naïve, Łódź\n\
+        Greek: Καλημέρα κόσμε\n\
+        Cyrillic: Доброе утро\n\
+        Hebrew: שלום עולם\n\
+        Arabic: مرحبا بالعالم\n\
+        Devanagari: नमस्ते\n\
+        Thai: สวัสดีชาวโลก\n\
+        Chinese: 你好，世界\n\
+        Japanese: こんにちは世界\n\
+        Korean: 안녕하세요\n\
+        Emoji: 😀 👩‍👩‍👧‍👦 🏳️‍🌈 🇪🇺\n\
+        Combining: e\u{301} o\u{308} q\u{303}\u{323}\n\
+        Mathematics: ∀x∈ℝ: ⌈x⌉ ≥ x, 𝔸𝕓𝕔\n\
+        Terminal: \u{1b}[1;32mgreen\u{1b}[0m, bell \u{7}, tab\there\r\n\
+        Progress: 10%\rProgress: 100%\n";
+    say(io::stdout().lock(), text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Bytes that `flood` prints unless told otherwise.
+const FLOOD_BYTES: usize = 32 * 1_048_576;
+/// Bytes of one of its lines, and of one of its writes.
+const FLOOD_LINE: usize = 64;
+const FLOOD_WRITE: usize = 65_536;
+
+fn flood(argument: Option<&str>) -> io::Result<ExitCode> {
+    let mut left = match argument.map(str::parse::<usize>) {
+        None => FLOOD_BYTES,
+        Some(Ok(bytes)) => bytes,
+        Some(Err(_)) => {
+            complain(format_args!(
+                "demo program flood: give the number of bytes in digits"
+            ));
+            return Ok(ExitCode::from(2));
+        }
+    };
+    // Not through StdoutLock: its line buffer would split the writes at their last newline.
+    let mut stdout =
+        std::fs::File::from(std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?);
+    let mut block = Vec::with_capacity(FLOOD_WRITE);
+    let mut number = 1_u64;
+    while left > 0 {
+        block.clear();
+        while block.len() < FLOOD_WRITE {
+            let start = block.len();
+            write!(block, "flood line {number:>12} ")?;
+            block.resize(start + FLOOD_LINE - 1, b'.');
+            block.push(b'\n');
+            number += 1;
+        }
+        let piece = &block[..left.min(FLOOD_WRITE)];
+        stdout.write_all(piece)?;
+        left -= piece.len();
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn exit7(_: Option<&str>) -> io::Result<ExitCode> {
+    say(io::stderr().lock(), b"exiting with code 7\n")?;
+    Ok(ExitCode::from(7))
+}
+
+fn children(_: Option<&str>) -> io::Result<ExitCode> {
+    let exe = env::current_exe()?;
+    for number in 1..=2 {
+        let child = Command::new(&exe)
+            .args([COMMAND, "descendant"])
+            .stdin(Stdio::null())
+            .spawn()?;
+        line(format_args!(
+            "descendant {number} is process {}",
+            child.id()
+        ))?;
+    }
+    line(format_args!("the leader ends now"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn descendant(_: Option<&str>) -> io::Result<ExitCode> {
+    pause(60_000);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn closed_stdin(_: Option<&str>) -> io::Result<ExitCode> {
+    // Nothing of this program touches stdin again, so a reused descriptor 0 can't be mistaken for it.
+    nix::unistd::close(0)?;
+    line(format_args!("stdin is closed"))?;
+    for number in 1..=15 {
+        pause(200);
+        line(format_args!("still here {number}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn split_utf8(_: Option<&str>) -> io::Result<ExitCode> {
+    for byte in "≤ 中 é 😀\n".bytes() {
+        say(io::stdout().lock(), &[byte])?;
+        // Without a newline a line-buffered stdout holds the byte back; `say` flushes it.
+        pause(100);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn invalid_utf8(_: Option<&str>) -> io::Result<ExitCode> {
+    for bytes in [
+        &b"lone continuation: \x80\n"[..],
+        b"overlong slash: \xc0\xaf\n",
+        b"surrogate: \xed\xa0\x80\n",
+        b"beyond U+10FFFF: \xf4\x90\x80\x80\n",
+        b"cut short: \xe4\xb8 \xf0\x9f\x98\n",
+        b"never in UTF-8: \xfe\xff\n",
+        b"unfinished at the end: \xe2\x82",
+    ] {
+        say(io::stdout().lock(), bytes)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn eof(_: Option<&str>) -> io::Result<ExitCode> {
+    let mut input = io::stdin().lock();
+    let mut buffer = vec![0; 65_536];
+    let mut bytes = 0_u64;
+    loop {
+        match input.read(&mut buffer)? {
+            0 => break,
+            read => bytes += u64::try_from(read).expect("a length fits in 64 bits"),
+        }
+    }
+    line(format_args!("read {bytes} bytes to the end of input"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ignore_term(_: Option<&str>) -> io::Result<ExitCode> {
+    // A blocked signal stays pending and ends nothing; unlike a handler that needs no unsafe code.
+    let mut term = SigSet::empty();
+    term.add(Signal::SIGTERM);
+    term.thread_block()?;
+    line(format_args!("SIGTERM is ignored"))?;
+    for seconds in 1..=60 {
+        pause(1_000);
+        line(format_args!("still here after {seconds} s"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
