@@ -276,3 +276,166 @@ const BLOCK_BYTES: usize = 65_536;
 fn blocks_per_record(config: &Config) -> usize {
     config.buffer_bytes.div_ceil(BLOCK_BYTES / 2) + 2
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    /// What the command printed and whether it succeeded.
+    struct Ran {
+        out: String,
+        err: String,
+        succeeded: bool,
+    }
+
+    fn ran(command: &ConfigCommand) -> Ran {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = run(command, &mut out, &mut err).unwrap();
+        Ran {
+            out: String::from_utf8(out).unwrap(),
+            err: String::from_utf8(err).unwrap(),
+            succeeded: format!("{code:?}") == format!("{:?}", ExitCode::SUCCESS),
+        }
+    }
+
+    fn new_config(root: &Path, output: &Path, force: bool) -> Ran {
+        ran(&ConfigCommand::New(NewArgs {
+            root: root.to_owned(),
+            output: output.to_owned(),
+            force,
+        }))
+    }
+
+    fn check_config(file: &Path) -> Ran {
+        ran(&ConfigCommand::Check(CheckArgs {
+            file: file.to_owned(),
+        }))
+    }
+
+    #[test]
+    fn a_new_config_is_private_and_passes_its_check() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("a/b/owner.json");
+        let made = new_config(dir.path(), &output, false);
+        assert!(made.succeeded, "{}", made.err);
+        assert_eq!(
+            fs::metadata(&output).unwrap().permissions().mode() & 0o7777,
+            0o600
+        );
+        assert_eq!(
+            fs::read_dir(output.parent().unwrap()).unwrap().count(),
+            1,
+            "no draft is left"
+        );
+        let checked = check_config(&output);
+        assert!(checked.succeeded, "{}", checked.out);
+        assert!(
+            checked.out.starts_with("ok: 13 commands, 1 root, "),
+            "{}",
+            checked.out
+        );
+        assert!(checked.out.contains("memory at worst: "), "{}", checked.out);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_replaced_only_by_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("owner.json");
+        fs::write(&output, "mine").unwrap();
+        fs::set_permissions(&output, fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = new_config(dir.path(), &output, false);
+        assert!(
+            !refused.succeeded && refused.err.contains("--force"),
+            "{}",
+            refused.err
+        );
+        assert_eq!(fs::read_to_string(&output).unwrap(), "mine");
+        assert!(new_config(dir.path(), &output, true).succeeded);
+        assert!(check_config(&output).succeeded);
+        assert_eq!(
+            fs::metadata(&output).unwrap().permissions().mode() & 0o7777,
+            0o600
+        );
+    }
+
+    #[test]
+    fn a_dangling_link_counts_as_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("owner.json");
+        symlink("elsewhere", &output).unwrap();
+        assert!(!new_config(dir.path(), &output, false).succeeded);
+        assert!(!dir.path().join("elsewhere").exists());
+    }
+
+    #[test]
+    fn what_can_be_no_root_or_no_output_is_refused_in_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("owner.json");
+        fs::write(dir.path().join("file"), "").unwrap();
+        for (root, output) in [
+            (dir.path().join("none"), output.clone()),
+            (dir.path().join("file"), output.clone()),
+            (dir.path().to_owned(), dir.path().to_owned()),
+            (dir.path().to_owned(), dir.path().join("file/owner.json")),
+            (dir.path().to_owned(), PathBuf::from("/")),
+        ] {
+            let refused = new_config(&root, &output, false);
+            assert!(!refused.succeeded);
+            assert_eq!(
+                (refused.out.as_str(), refused.err.lines().count()),
+                ("", 1),
+                "{}",
+                refused.err
+            );
+        }
+        assert!(!output.exists());
+    }
+
+    #[test]
+    fn a_check_reports_every_finding_and_counts_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("owner.json");
+        fs::write(
+            &file,
+            r#"{"allowed_roots": ["/"], "default_cwd": "x", "commands": {}}"#,
+        )
+        .unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        let checked = check_config(&file);
+        assert!(!checked.succeeded);
+        assert!(checked.out.contains("allowed_roots[0]") && checked.out.contains("default_cwd"));
+        assert!(
+            checked.out.ends_with("2 errors, 1 warning\n"),
+            "{}",
+            checked.out
+        );
+    }
+
+    #[test]
+    fn a_check_names_each_program_that_cannot_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let plain = dir.path().join("plain");
+        fs::write(&plain, "").unwrap();
+        fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).unwrap();
+        let mut config = Config::demo(dir.path(), Path::new("/bin/sh"));
+        config.commands.truncate(4);
+        config.commands[1].argv[0] = "/nonexistent/program".into();
+        config.commands[2].argv[0] = dir.path().to_str().unwrap().into();
+        config.commands[3].argv[0] = plain.to_str().unwrap().into();
+        let file = dir.path().join("owner.json");
+        write_draft(&file, &config.to_json().unwrap()).unwrap();
+        let checked = check_config(&file);
+        assert!(!checked.succeeded);
+        let lines: Vec<&str> = checked.out.lines().collect();
+        assert_eq!(lines.len(), 4, "{}", checked.out);
+        assert!(lines[0].contains(
+            "commands.interactive.argv[0]: is \"/nonexistent/program\", which does not exist"
+        ));
+        assert!(lines[1].contains("commands.long.argv[0]") && lines[1].contains("is not a file"));
+        assert!(
+            lines[2].contains("commands.unicode.argv[0]") && lines[2].contains("is not executable")
+        );
+        assert_eq!(lines[3], "3 errors, 0 warnings");
+    }
+}

@@ -17,6 +17,33 @@ use super::finding::{Findings, quoted, shortened};
 /// Deepest nesting of brackets; the format needs four levels.
 const MAX_DEPTH: usize = 64;
 
+/// The fields of a config.
+const FIELDS: [&str; 12] = [
+    "allowed_roots",
+    "default_cwd",
+    "commands",
+    "max_sessions",
+    "max_records",
+    "buffer_bytes",
+    "buffer_records",
+    "default_timeout_ms",
+    "max_timeout_ms",
+    "retention_seconds",
+    "max_input_bytes",
+    "results",
+];
+
+/// The fields of a profile.
+const PROFILE_FIELDS: [&str; 7] = [
+    "argv",
+    "allowed_env",
+    "description",
+    "env",
+    "cwd",
+    "timeout_ms",
+    "stdin",
+];
+
 /// Strict JSON: every extension of the parser is off.
 const STRICT: ParseOptions = ParseOptions {
     allow_comments: false,
@@ -208,13 +235,7 @@ pub(super) fn read(root: &Value<'_>, findings: &mut Findings<'_>) -> Option<Draf
             "retention_seconds" => draft.retention_seconds = integer(value, path, findings),
             "max_input_bytes" => draft.max_input_bytes = integer(value, path, findings),
             "results" => draft.results = string(value, path, findings),
-            _ => unknown(
-                &path,
-                member,
-                "allowed_roots, default_cwd, commands, max_sessions, max_records, buffer_bytes, buffer_records, \
-                 default_timeout_ms, max_timeout_ms, retention_seconds, max_input_bytes, results",
-                findings,
-            ),
+            _ => unknown(&path, member, &FIELDS, findings),
         }
     }
     Some(draft)
@@ -242,12 +263,7 @@ fn profile(value: &Value<'_>, path: &str, findings: &mut Findings<'_>) -> Option
             "cwd" => draft.cwd = string(value, path, findings),
             "timeout_ms" => draft.timeout_ms = integer(value, path, findings),
             "stdin" => draft.stdin = string(value, path, findings),
-            _ => unknown(
-                &path,
-                member,
-                "argv, allowed_env, description, env, cwd, timeout_ms, stdin",
-                findings,
-            ),
+            _ => unknown(&path, member, &PROFILE_FIELDS, findings),
         }
     }
     Some(draft)
@@ -302,13 +318,41 @@ fn member_path(parent: &str, name: &str) -> String {
     }
 }
 
-fn unknown(path: &str, member: &ObjectProp<'_>, known: &str, findings: &mut Findings<'_>) {
+fn unknown(path: &str, member: &ObjectProp<'_>, known: &[&str], findings: &mut Findings<'_>) {
+    let name = member.name.as_str();
+    let nearest = known
+        .iter()
+        .map(|known| (edits(name, known), known))
+        .min()
+        .filter(|(edits, _)| *edits <= 3);
     findings.error(
         path,
         Some(member.range.start),
         "is not a field of the format",
-        format!("the fields here are {known}"),
+        match nearest {
+            Some((_, known)) => format!("did you mean {known}?"),
+            None => format!("the fields here are {}", known.join(", ")),
+        },
     );
+}
+
+/// How many bytes must be put in, left out or changed to make `b` of `a` (Levenshtein distance).
+fn edits(a: &str, b: &str) -> usize {
+    // A name much longer than any field is near to none; this keeps the work small for any file.
+    if a.len() > 2 * b.len() {
+        return usize::MAX;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.bytes().enumerate() {
+            let change = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
 }
 
 fn string(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Field<String> {
@@ -317,7 +361,7 @@ fn string(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Field
 
 fn one_string(value: &Value<'_>, path: &str, findings: &mut Findings<'_>) -> Option<At<String>> {
     let Value::StringLit(literal) = value else {
-        wrong_type(value, path, "a string", findings);
+        wrong_type(value, path, STRING, findings);
         return None;
     };
     Some(At {
@@ -329,7 +373,7 @@ fn one_string(value: &Value<'_>, path: &str, findings: &mut Findings<'_>) -> Opt
 
 fn strings(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Field<Strings> {
     let Value::Array(array) = value else {
-        wrong_type(value, &path, "an array of strings", findings);
+        wrong_type(value, &path, STRINGS, findings);
         return Field::Broken;
     };
     let elements = array.elements.iter().enumerate();
@@ -397,7 +441,7 @@ fn integer_or_null(
 /// A whole number written with digits only: `5.0`, `5e0` and `-0` are of another type to whoever reads the file.
 fn integer(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Field<u64> {
     let Value::NumberLit(literal) = value else {
-        wrong_type(value, &path, "a whole number", findings);
+        wrong_type(value, &path, WHOLE_NUMBER, findings);
         return Field::Broken;
     };
     let offset = Some(literal.range.start);
@@ -429,6 +473,10 @@ fn integer(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Fiel
     }
 }
 
+const WHOLE_NUMBER: &str = "a whole number";
+const STRING: &str = "a string";
+const STRINGS: &str = "an array of strings";
+
 fn wrong_type(value: &Value<'_>, path: &str, wanted: &str, findings: &mut Findings<'_>) {
     let found = match value {
         Value::StringLit(literal) => format!("the string {}", quoted(&literal.value)),
@@ -438,8 +486,13 @@ fn wrong_type(value: &Value<'_>, path: &str, wanted: &str, findings: &mut Findin
         Value::Array(_) => "an array".to_owned(),
         Value::NullKeyword(_) => "null".to_owned(),
     };
-    let hint = match value {
-        Value::NullKeyword(_) => format!("give {wanted}, or leave the field out"),
+    let hint = match (value, wanted) {
+        (Value::NullKeyword(_), _) => format!("give {wanted}, or leave it out"),
+        (Value::StringLit(_), WHOLE_NUMBER) => "write it without quotes".to_owned(),
+        (Value::StringLit(_), STRINGS) => {
+            "write each word as its own string, all in brackets".to_owned()
+        }
+        (Value::NumberLit(_), STRING) => "write it in quotes".to_owned(),
         _ => format!("give {wanted}"),
     };
     findings.error(
@@ -573,6 +626,15 @@ mod tests {
         assert_eq!(member_path("commands", "a b"), "commands[\"a b\"]");
         assert_eq!(member_path("commands", "a.b\n"), "commands[\"a.b\\n\"]");
         assert_eq!(member_path("", ""), "[\"\"]");
+    }
+
+    #[test]
+    fn a_misspelt_field_is_near_to_the_one_that_was_meant() {
+        assert_eq!(edits("max_session", "max_sessions"), 1);
+        assert_eq!(edits("", "env"), 3);
+        assert_eq!(edits("kitten", "sitting"), 3);
+        assert_eq!(edits("cwd", "cwd"), 0);
+        assert_eq!(edits(&"x".repeat(1_000_000), "argv"), usize::MAX);
     }
 
     #[test]

@@ -205,36 +205,46 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// A string value as a finding shows it: quoted, escaped, shortened.
+/// A string value as a finding shows it: spelled as in JSON, shortened.
 pub fn quoted(value: &str) -> String {
-    format!("\"{}\"", shortened(value))
+    let (head, cut) = head(value);
+    let spelled = head.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}{cut}\"", one_line(&spelled))
 }
 
 /// A value's own spelling, on one line and shortened.
 pub(super) fn shortened(value: &str) -> String {
-    let mut chars = value.chars();
-    let head: String = chars.by_ref().take(SHOWN_CHARS).collect();
-    let mut shown = one_line(&head);
-    if chars.next().is_some() {
-        shown.push('…');
-    }
-    shown
+    let (head, cut) = head(value);
+    format!("{}{cut}", one_line(head))
 }
 
-/// `text` without anything that could break or recolour a line: control characters, line separators and the
-/// characters that reorder text come as escapes.
+/// As much of `value` as is shown, and what marks that there is more.
+fn head(value: &str) -> (&str, &'static str) {
+    match value.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => (&value[..end], "…"),
+        None => (value, ""),
+    }
+}
+
+/// `text` without anything that could break, recolour or reorder a line: such characters come as escapes of JSON.
 pub(super) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        let unsafe_in_line = c.is_control()
-            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-        if unsafe_in_line {
-            line.extend(c.escape_default());
-        } else {
-            line.push(c);
+        let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        match c {
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            '\t' => line.push_str("\\t"),
+            '\u{2028}' | '\u{2029}' | '\u{feff}' => line.push_str(&escape(c)),
+            c if c.is_control() || reorders => line.push_str(&escape(c)),
+            c => line.push(c),
         }
     }
     line
+}
+
+fn escape(c: char) -> String {
+    format!("\\u{:04x}", u32::from(c))
 }
 
 #[cfg(test)]
@@ -282,7 +292,8 @@ mod tests {
 
     #[test]
     fn shown_values_are_short_and_hold_no_control_characters() {
-        assert_eq!(quoted("a\u{1b}[31m\n"), r#""a\u{1b}[31m\n""#);
+        assert_eq!(quoted("a\u{1b}[31m\n\u{202e}"), r#""a\u001b[31m\n\u202e""#);
+        assert_eq!(quoted(r#"a"b\c"#), r#""a\"b\\c""#);
         assert_eq!(quoted(&"x".repeat(60)), format!("\"{}\"", "x".repeat(60)));
         assert_eq!(quoted(&"x".repeat(61)), format!("\"{}…\"", "x".repeat(60)));
     }

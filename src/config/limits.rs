@@ -44,6 +44,11 @@ pub const MAX_ALL_BUFFER_RECORDS: u64 = 2_097_152;
 /// Most that `max_records * buffer_bytes` may come to.
 pub const MAX_ALL_BUFFER_BYTES: u64 = 67_108_864;
 
+const _: () = assert!(defaults::MAX_SESSIONS <= defaults::MAX_RECORDS);
+const _: () = assert!(defaults::DEFAULT_TIMEOUT_MS <= defaults::MAX_TIMEOUT_MS);
+const _: () = assert!(defaults::MAX_RECORDS * defaults::BUFFER_RECORDS <= MAX_ALL_BUFFER_RECORDS);
+const _: () = assert!(defaults::MAX_RECORDS * defaults::BUFFER_BYTES <= MAX_ALL_BUFFER_BYTES);
+
 /// What a field that the file leaves out is.
 pub mod defaults {
     /// Of `max_sessions`.
@@ -144,7 +149,5 @@ mod tests {
         assert!(MAX_INPUT_BYTES.contains(&defaults::MAX_INPUT_BYTES));
         assert!(TIMEOUT_MS.contains(&defaults::DEFAULT_TIMEOUT_MS));
         assert!(TIMEOUT_MS.contains(&defaults::MAX_TIMEOUT_MS));
-        assert!(defaults::MAX_RECORDS * defaults::BUFFER_RECORDS <= MAX_ALL_BUFFER_RECORDS);
-        assert!(defaults::MAX_RECORDS * defaults::BUFFER_BYTES <= MAX_ALL_BUFFER_BYTES);
     }
 }

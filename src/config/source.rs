@@ -21,7 +21,7 @@ pub(super) struct Source {
 }
 
 /// Reads the file `path`, which must be a regular file that others may not write.
-pub(super) fn read(path: &Path) -> Result<Source, Finding> {
+pub(super) fn read(path: &Path) -> Result<Source, Box<Finding>> {
     // Without O_NONBLOCK opening a FIFO would wait for a writer, before it can be seen that it is one.
     let file = OpenOptions::new()
         .read(true)
@@ -30,14 +30,14 @@ pub(super) fn read(path: &Path) -> Result<Source, Finding> {
         .map_err(|error| not_opened(path, &error))?;
     let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
     if metadata.is_dir() {
-        return Err(Finding::about_file(
+        return Err(about(
             path,
             "is a directory, but must be a config file",
             "name the file in it",
         ));
     }
     if !metadata.is_file() {
-        return Err(Finding::about_file(
+        return Err(about(
             path,
             "is not a regular file",
             "write the config into a file on disk",
@@ -51,10 +51,10 @@ pub(super) fn read(path: &Path) -> Result<Source, Finding> {
 }
 
 /// Who may write the file may choose what runs with the server's rights.
-fn judge_mode(path: &Path, mode: u32, owner: u32) -> Result<Vec<Finding>, Finding> {
+fn judge_mode(path: &Path, mode: u32, owner: u32) -> Result<Vec<Finding>, Box<Finding>> {
     let shown = mode & 0o7777;
     if mode & 0o002 != 0 {
-        return Err(Finding::about_file(
+        return Err(about(
             path,
             format!(
                 "may be written by everyone (mode {shown:04o}), so everyone could choose what runs"
@@ -86,14 +86,14 @@ fn judge_mode(path: &Path, mode: u32, owner: u32) -> Result<Vec<Finding>, Findin
     Ok(warnings)
 }
 
-fn read_bounded(path: &Path, file: File) -> Result<Vec<u8>, Finding> {
+fn read_bounded(path: &Path, file: File) -> Result<Vec<u8>, Box<Finding>> {
     let mut bytes = Vec::new();
     let bound = u64::try_from(MAX_CONFIG_BYTES).expect("4 MiB fit in 64 bits");
     file.take(bound + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| unreadable(path, &error))?;
     if bytes.len() > MAX_CONFIG_BYTES {
-        return Err(Finding::about_file(
+        return Err(about(
             path,
             format!("is larger than {MAX_CONFIG_BYTES} bytes"),
             "name a config file; 128 commands need far less",
@@ -103,9 +103,9 @@ fn read_bounded(path: &Path, file: File) -> Result<Vec<u8>, Finding> {
 }
 
 /// The text of a config's bytes: UTF-8 without byte order mark, and not nothing.
-pub(super) fn text<'b>(file: &Path, bytes: &'b [u8]) -> Result<&'b str, Finding> {
+pub(super) fn text<'b>(file: &Path, bytes: &'b [u8]) -> Result<&'b str, Box<Finding>> {
     if bytes.is_empty() {
-        return Err(Finding::about_file(
+        return Err(about(
             file,
             "is empty",
             "write a config with `sluicegate config new --root DIR --output FILE`",
@@ -139,22 +139,26 @@ pub(super) fn text<'b>(file: &Path, bytes: &'b [u8]) -> Result<&'b str, Finding>
     })
 }
 
-fn at(file: &Path, line: usize, column: usize, message: &str, hint: &str) -> Finding {
-    Finding {
+fn about(file: &Path, message: impl Into<String>, hint: &str) -> Box<Finding> {
+    Box::new(Finding::about_file(file, message, hint))
+}
+
+fn at(file: &Path, line: usize, column: usize, message: &str, hint: &str) -> Box<Finding> {
+    Box::new(Finding {
         line: Some(line),
         column: Some(column),
         ..Finding::about_file(file, message, hint)
-    }
+    })
 }
 
-fn not_opened(path: &Path, error: &io::Error) -> Finding {
+fn not_opened(path: &Path, error: &io::Error) -> Box<Finding> {
     match error.kind() {
-        io::ErrorKind::NotFound => Finding::about_file(
+        io::ErrorKind::NotFound => about(
             path,
             "does not exist",
             "write one with `sluicegate config new --root DIR --output FILE`",
         ),
-        io::ErrorKind::PermissionDenied => Finding::about_file(
+        io::ErrorKind::PermissionDenied => about(
             path,
             "may not be read by the user that runs the server",
             "give that user read permission",
@@ -163,8 +167,8 @@ fn not_opened(path: &Path, error: &io::Error) -> Finding {
     }
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Finding {
-    Finding::about_file(
+fn unreadable(path: &Path, error: &io::Error) -> Box<Finding> {
+    about(
         path,
         format!("can't be read: {error}"),
         "correct the cause, or name another file",

@@ -261,3 +261,172 @@ fn ignore_term(_: Option<&str>) -> io::Result<ExitCode> {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{os::unix::process::CommandExt, process::Child};
+
+    /// What separates the test harness's own output from the program's.
+    const BEGIN: &str = "\u{2}begin\n";
+
+    /// Not a test: where the tests below run a program, in a process of its own.
+    #[test]
+    #[ignore = "runs in a child of the other tests"]
+    fn in_a_child() {
+        let name = env::var("DEMO_PROGRAM").expect("set by the parent");
+        say(io::stdout().lock(), BEGIN.as_bytes()).unwrap();
+        let code = run_program(&name);
+        // ExitCode has no number to read; the two that matter here are told apart by comparing.
+        let success = format!("{code:?}") == format!("{:?}", ExitCode::SUCCESS);
+        std::process::exit(if success { 0 } else { 7 });
+    }
+
+    fn start(name: &str) -> Child {
+        Command::new(env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "demo::programs::tests::in_a_child",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env("DEMO_PROGRAM", name)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap()
+    }
+
+    /// Reads lines up to one that ends with `end`.
+    fn until(stdout: &mut impl BufRead, end: &str) {
+        let mut said = String::new();
+        while !said.ends_with(end) {
+            assert_ne!(stdout.read_line(&mut said).unwrap(), 0, "{said}");
+        }
+    }
+
+    /// Runs the program on `input` and returns its stdout, stderr and exit code.
+    fn output(name: &str, input: &[u8]) -> (Vec<u8>, String, Option<i32>) {
+        let mut child = start(name);
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let begin = output
+            .stdout
+            .windows(BEGIN.len())
+            .position(|window| window == BEGIN.as_bytes())
+            .expect("the program began");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        (
+            output.stdout[begin + BEGIN.len()..].to_vec(),
+            stderr,
+            output.status.code(),
+        )
+    }
+
+    #[test]
+    fn interactive_echoes_every_byte_and_ends_with_its_input() {
+        let input = "one\nzwei é\r\nno line end".as_bytes();
+        assert_eq!(
+            output("interactive", input),
+            (input.to_vec(), String::new(), Some(0))
+        );
+    }
+
+    #[test]
+    fn eof_reports_the_count_of_bytes() {
+        let (stdout, _, code) = output("eof", &[b'x'; 40_000]);
+        assert_eq!(
+            (stdout.as_slice(), code),
+            (&b"read 40000 bytes to the end of input\n"[..], Some(0))
+        );
+    }
+
+    #[test]
+    fn exit7_and_an_unknown_program_say_why_on_stderr() {
+        let (stdout, stderr, code) = output("exit7", b"");
+        assert_eq!(
+            (stdout.as_slice(), stderr.as_str(), code),
+            (&b""[..], "exiting with code 7\n", Some(7))
+        );
+        let (_, stderr, code) = output("none", b"");
+        assert_eq!(
+            (stderr.as_str(), code),
+            ("there is no demo program \"none\"\n", Some(7))
+        );
+    }
+
+    #[test]
+    fn empty_prints_nothing() {
+        assert_eq!(output("empty", b""), (Vec::new(), String::new(), Some(0)));
+    }
+
+    #[test]
+    fn flood_prints_exactly_as_many_bytes_as_asked_in_numbered_lines() {
+        let (stdout, _, code) = output("flood:200000", b"");
+        assert_eq!((stdout.len(), code), (200_000, Some(0)));
+        let lines = stdout.chunks_exact(FLOOD_LINE).zip(1..);
+        for (line, number) in lines {
+            let expected = format!("flood line {number:>12} ");
+            assert!(line.starts_with(expected.as_bytes()) && line.ends_with(b".\n"));
+        }
+    }
+
+    #[test]
+    fn flood_ends_quietly_when_nobody_reads() {
+        let mut child = start("flood");
+        let mut stdout = io::BufReader::new(child.stdout.take().unwrap());
+        until(&mut stdout, BEGIN);
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    }
+
+    #[test]
+    fn split_and_invalid_text_arrive_as_bytes() {
+        assert_eq!(output("split-utf8", b"").0, "≤ 中 é 😀\n".as_bytes());
+        let (stdout, _, code) = output("invalid-utf8", b"");
+        assert_eq!(code, Some(0));
+        assert!(std::str::from_utf8(&stdout).is_err() && stdout.ends_with(b"\xe2\x82"));
+        let (stdout, _, _) = output("unicode", b"");
+        assert!(std::str::from_utf8(&stdout).is_ok());
+    }
+
+    #[test]
+    fn closed_stdin_breaks_the_pipe_and_goes_on() {
+        let mut child = start("closed-stdin");
+        let mut stdout = io::BufReader::new(child.stdout.take().unwrap());
+        until(&mut stdout, "stdin is closed\n");
+        let refused = child.stdin.take().unwrap().write_all(b"x").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::BrokenPipe);
+        let mut said = String::new();
+        stdout.read_line(&mut said).unwrap();
+        assert_eq!(said, "still here 1\n");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn ignore_term_blocks_the_signal() {
+        use nix::{sys::signal::kill, unistd::Pid};
+        let mut child = start("ignore-term");
+        let mut stdout = io::BufReader::new(child.stdout.take().unwrap());
+        until(&mut stdout, "SIGTERM is ignored\n");
+        // The harness has another thread that could take the signal, so the program's own is the one to ask.
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let blocked = tasks.filter(|task| {
+            let status =
+                std::fs::read_to_string(task.as_ref().unwrap().path().join("status")).unwrap();
+            let mask = status
+                .lines()
+                .find_map(|line| line.strip_prefix("SigBlk:\t"))
+                .unwrap();
+            u64::from_str_radix(mask, 16).unwrap() & (1 << 14) != 0
+        });
+        assert_eq!(blocked.count(), 1);
+        kill(pid, Signal::SIGKILL).unwrap();
+        child.wait().unwrap();
+    }
+}
