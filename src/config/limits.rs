@@ -1,4 +1,8 @@
-//! Bounds of the format and of the wire, in one place.
+//! Bounds of the format and of the wire, in one place, and the memory that a config can come to hold.
+
+use std::ops::RangeInclusive;
+
+use super::Config;
 
 /// Environment variables that a client may pass in one start.
 pub const MAX_CLIENT_ENV: usize = 32;
@@ -13,8 +17,137 @@ pub const MIN_PAGE_BYTES: usize = 4;
 /// Records on one page.
 pub const MAX_PAGE_RECORDS: usize = 1_024;
 /// Bounds of every timeout.
-pub const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
+pub const TIMEOUT_MS: RangeInclusive<u64> = 100..=3_600_000;
 /// Longest protocol frame, newline included.
 pub const MAX_FRAME_BYTES: usize = 1_048_576;
 /// Calls that may be in flight at once.
 pub const MAX_CALLS_IN_FLIGHT: usize = 512;
+
+/// Largest config file, in bytes: some hundred times what 128 profiles need.
+pub const MAX_CONFIG_BYTES: usize = 4_194_304;
+/// How many commands a config may approve.
+pub const COMMANDS: RangeInclusive<usize> = 1..=128;
+/// Bounds of `max_sessions`.
+pub const MAX_SESSIONS: RangeInclusive<u64> = 1..=64;
+/// Bounds of `max_records`.
+pub const MAX_RECORDS: RangeInclusive<u64> = 1..=1_024;
+/// Bounds of `buffer_bytes`; 4 is the longest code point.
+pub const BUFFER_BYTES: RangeInclusive<u64> = 4..=16_777_216;
+/// Bounds of `buffer_records`.
+pub const BUFFER_RECORDS: RangeInclusive<u64> = 1..=1_048_576;
+/// Bounds of `retention_seconds`.
+pub const RETENTION_SECONDS: RangeInclusive<u64> = 1..=86_400;
+/// Bounds of `max_input_bytes`.
+pub const MAX_INPUT_BYTES: RangeInclusive<u64> = 1..=1_048_576;
+/// Most that `max_records * buffer_records` may come to.
+pub const MAX_ALL_BUFFER_RECORDS: u64 = 2_097_152;
+/// Most that `max_records * buffer_bytes` may come to.
+pub const MAX_ALL_BUFFER_BYTES: u64 = 67_108_864;
+
+const _: () = assert!(defaults::MAX_SESSIONS <= defaults::MAX_RECORDS);
+const _: () = assert!(defaults::DEFAULT_TIMEOUT_MS <= defaults::MAX_TIMEOUT_MS);
+const _: () = assert!(defaults::MAX_RECORDS * defaults::BUFFER_RECORDS <= MAX_ALL_BUFFER_RECORDS);
+const _: () = assert!(defaults::MAX_RECORDS * defaults::BUFFER_BYTES <= MAX_ALL_BUFFER_BYTES);
+
+/// What a field that the file leaves out is.
+pub mod defaults {
+    /// Of `max_sessions`.
+    pub const MAX_SESSIONS: u64 = 8;
+    /// Of `max_records`.
+    pub const MAX_RECORDS: u64 = 32;
+    /// Of `buffer_bytes`.
+    pub const BUFFER_BYTES: u64 = 1_048_576;
+    /// Of `buffer_records`.
+    pub const BUFFER_RECORDS: u64 = 65_536;
+    /// Of `default_timeout_ms`.
+    pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+    /// Of `max_timeout_ms`.
+    pub const MAX_TIMEOUT_MS: u64 = 300_000;
+    /// Of `retention_seconds`.
+    pub const RETENTION_SECONDS: u64 = 300;
+    /// Of `max_input_bytes`.
+    pub const MAX_INPUT_BYTES: u64 = 65_536;
+}
+
+/// Reads in flight per running session: one on each output pipe.
+const READS_PER_SESSION: usize = 2;
+/// One run of a page beside its text: cursor, stream, end.
+const RUN_BYTES: usize = 24;
+/// Longest spelling of one byte of text in a reply: `\u0000` in the structured body, `\\u0000` in the text block.
+const REPLY_BYTES_PER_TEXT_BYTE: usize = 6 + 7;
+/// One code point's record beside its text, in both places of a reply.
+const REPLY_BYTES_PER_RECORD: usize = 2 * 64;
+/// Replies that exist at once: one being serialised, one being written.
+const REPLIES: usize = 2;
+/// Program, allocator, thread stacks and both runtimes, resident.
+const FIXED_BYTES: usize = 16 * 1_048_576;
+
+/// The most memory that the server can come to hold, as a sum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What holds it, and how many bytes.
+    pub items: [(&'static str, usize); 6],
+    /// The sum of the items.
+    pub total: usize,
+}
+
+/// The worst case under `config`: every record full, every session reading, every permitted call a write or a read.
+///
+/// `blocks_per_record` is how many blocks of `block_bytes` one session's text can occupy at most.
+pub fn plan(config: &Config, blocks_per_record: usize, block_bytes: usize) -> Plan {
+    let page_bytes = MAX_PAGE_BYTES + MAX_PAGE_RECORDS * RUN_BYTES;
+    let reply_bytes =
+        MAX_PAGE_BYTES * REPLY_BYTES_PER_TEXT_BYTE + MAX_PAGE_RECORDS * REPLY_BYTES_PER_RECORD;
+    let items = [
+        (
+            "retained text",
+            config.max_records * blocks_per_record * block_bytes,
+        ),
+        (
+            "reads in flight",
+            config.max_sessions * READS_PER_SESSION * block_bytes,
+        ),
+        (
+            "input in flight",
+            MAX_CALLS_IN_FLIGHT * config.max_input_bytes.min(MAX_FRAME_BYTES),
+        ),
+        ("pages in flight", MAX_CALLS_IN_FLIGHT * page_bytes),
+        ("protocol frames", MAX_FRAME_BYTES + REPLIES * reply_bytes),
+        ("program and runtimes", FIXED_BYTES),
+    ];
+    Plan {
+        total: items.iter().map(|(_, bytes)| bytes).sum(),
+        items,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_is_the_sum_of_what_the_config_permits() {
+        let mut config = Config::with_defaults(vec!["/".into()], "/".into(), Vec::new());
+        config.max_sessions = 3;
+        config.max_records = 5;
+        config.max_input_bytes = 7;
+        let plan = plan(&config, 11, 1_000);
+        assert_eq!(plan.items[0], ("retained text", 55_000));
+        assert_eq!(plan.items[1], ("reads in flight", 6_000));
+        assert_eq!(plan.items[2], ("input in flight", 512 * 7));
+        let sum: usize = plan.items.iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(plan.total, sum);
+    }
+
+    #[test]
+    fn the_defaults_keep_their_own_bounds() {
+        assert!(MAX_SESSIONS.contains(&defaults::MAX_SESSIONS));
+        assert!(MAX_RECORDS.contains(&defaults::MAX_RECORDS));
+        assert!(BUFFER_BYTES.contains(&defaults::BUFFER_BYTES));
+        assert!(BUFFER_RECORDS.contains(&defaults::BUFFER_RECORDS));
+        assert!(RETENTION_SECONDS.contains(&defaults::RETENTION_SECONDS));
+        assert!(MAX_INPUT_BYTES.contains(&defaults::MAX_INPUT_BYTES));
+        assert!(TIMEOUT_MS.contains(&defaults::DEFAULT_TIMEOUT_MS));
+        assert!(TIMEOUT_MS.contains(&defaults::MAX_TIMEOUT_MS));
+    }
+}

@@ -1,4 +1,13 @@
-//! What a client may ask for.
+//! What a client may ask for: where a command runs and which variables it gets.
+//!
+//! Everything here answers one request at a time and keeps nothing. The rules come from the checked config; the
+//! state of the file system is asked anew for each request.
+
+mod cwd;
+mod env;
+
+pub use cwd::open_cwd;
+pub use env::child_env;
 
 /// Why a working directory was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +20,8 @@ pub enum CwdRefused {
     NotDirectory,
     /// Its real location is outside every allowed root.
     OutsideRoots,
+    /// The kernel could not say, for want of descriptors or memory; asking again later may help.
+    Unavailable(nix::errno::Errno),
 }
 
 /// Why an environment variable was refused.

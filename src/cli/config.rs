@@ -1,0 +1,441 @@
+//! `config new` writes an Owner config to begin with; `config check` says everything that is wrong with one.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand};
+use nix::unistd::{AccessFlags, access};
+
+use crate::config::{Config, Finding, Loaded, Severity, limits};
+
+/// Commands about the Owner's config.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Write a config with absolute paths and the demo commands, to be edited.
+    New(NewArgs),
+    /// Report everything that is wrong with a config, and whether its programs are there.
+    Check(CheckArgs),
+}
+
+/// Arguments of `config new`.
+#[derive(Args, Clone, Debug)]
+pub struct NewArgs {
+    /// Existing directory that commands may work in; it becomes the only root and the default directory.
+    #[arg(long, value_name = "DIR")]
+    pub root: PathBuf,
+    /// File to write (mode 0600); missing parent directories are created.
+    #[arg(long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Arguments of `config check`.
+#[derive(Args, Clone, Debug)]
+pub struct CheckArgs {
+    /// The config to check.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+/// Runs one of the commands: its report goes to `out`, why it could not do its work to `err`.
+///
+/// # Errors
+/// Only those of `out` and `err`.
+pub fn run(
+    command: &ConfigCommand,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> io::Result<ExitCode> {
+    match command {
+        ConfigCommand::New(args) => new(args, out, err),
+        ConfigCommand::Check(args) => check(&args.file, out),
+    }
+}
+
+fn new(args: &NewArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<ExitCode> {
+    match starting_config(&args.root).and_then(|text| write_new(args, &text)) {
+        Ok(()) => {
+            writeln!(out, "wrote {}", args.output.display())?;
+            writeln!(
+                out,
+                "its commands are demonstrations: put your own into \"commands\", then run `sluicegate config check {}`",
+                args.output.display()
+            )?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(refusal) => {
+            writeln!(err, "{refusal}")?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Why no config was written; the text is for the Owner.
+#[derive(Debug, thiserror::Error)]
+enum NotWritten {
+    #[error("--root {}: {why}; name an existing directory", .root.display())]
+    Root { root: PathBuf, why: io::Error },
+    #[error("{} is not UTF-8, which JSON can't hold; use another path", .0.display())]
+    NotUtf8(PathBuf),
+    #[error("{} exists; choose another --output, or replace it with --force", .0.display())]
+    Exists(PathBuf),
+    #[error("{} is a directory; name a file in it", .0.display())]
+    Directory(PathBuf),
+    #[error("{}: {why}", .path.display())]
+    Output { path: PathBuf, why: io::Error },
+    #[error("can't find this program's own path: {0}")]
+    Exe(io::Error),
+}
+
+fn starting_config(root: &Path) -> Result<String, NotWritten> {
+    let refused = |why| NotWritten::Root {
+        root: root.to_owned(),
+        why,
+    };
+    // Links stay in the path: they are resolved when the server uses it.
+    let root_path = std::path::absolute(root).map_err(refused)?;
+    if !fs::metadata(&root_path).map_err(refused)?.is_dir() {
+        return Err(refused(io::ErrorKind::NotADirectory.into()));
+    }
+    let exe = std::env::current_exe().map_err(NotWritten::Exe)?;
+    if exe.to_str().is_none() {
+        return Err(NotWritten::NotUtf8(exe));
+    }
+    let config = Config::demo(&root_path, &exe);
+    config.to_json().map_err(|_| NotWritten::NotUtf8(root_path))
+}
+
+/// Puts the file there whole or not at all: a reader sees no half of it, and a crash leaves none.
+fn write_new(args: &NewArgs, text: &str) -> Result<(), NotWritten> {
+    let output = &args.output;
+    let failed = |why| NotWritten::Output {
+        path: output.clone(),
+        why,
+    };
+    if output.is_dir() {
+        return Err(NotWritten::Directory(output.clone()));
+    }
+    // Says so before anything is created; the link below is what holds against a race.
+    if !args.force && fs::symlink_metadata(output).is_ok() {
+        return Err(NotWritten::Exists(output.clone()));
+    }
+    let name = output
+        .file_name()
+        .ok_or_else(|| NotWritten::Directory(output.clone()))?;
+    let parent = match output.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(parent)
+        .map_err(failed)?;
+    let mut draft_name = std::ffi::OsString::from(".");
+    draft_name.push(name);
+    draft_name.push(format!(".{}", std::process::id()));
+    let draft = parent.join(draft_name);
+    let placed = write_draft(&draft, text).and_then(|()| {
+        if args.force {
+            fs::rename(&draft, output)
+        } else {
+            // Unlike rename, link refuses a name that is taken.
+            fs::hard_link(&draft, output)
+        }
+    });
+    // After a rename it is gone already. After anything else it must not stay, and if it does it hurts nobody.
+    fs::remove_file(&draft).ok();
+    placed.map_err(|why| match why.kind() {
+        io::ErrorKind::AlreadyExists => NotWritten::Exists(output.clone()),
+        _ => failed(why),
+    })
+}
+
+fn write_draft(draft: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(draft)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn check(file: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
+    let Loaded {
+        config,
+        mut warnings,
+    } = match Config::load(file) {
+        Ok(loaded) => loaded,
+        Err(findings) => {
+            report(&findings, out)?;
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    warnings.extend(absent_programs(file, &config));
+    report(&warnings, out)?;
+    if errors(&warnings) > 0 {
+        return Ok(ExitCode::FAILURE);
+    }
+    let plan = limits::plan(&config, blocks_per_record(&config), BLOCK_BYTES);
+    writeln!(
+        out,
+        "ok: {}, {}, at most {} sessions at once and {} retained",
+        counted(config.commands.len(), "command"),
+        counted(config.allowed_roots.len(), "root"),
+        config.max_sessions,
+        config.max_records
+    )?;
+    writeln!(out, "memory at worst: {} MiB", mebibytes(plan.total))?;
+    for (name, bytes) in plan.items {
+        writeln!(out, "  {:>5} MiB  {name}", mebibytes(bytes))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
+    for finding in findings {
+        writeln!(out, "{finding}")?;
+    }
+    let errors = errors(findings);
+    if errors > 0 {
+        writeln!(
+            out,
+            "{}, {}",
+            counted(errors, "error"),
+            counted(findings.len() - errors, "warning")
+        )?;
+    }
+    Ok(())
+}
+
+fn errors(findings: &[Finding]) -> usize {
+    let errors = findings.iter();
+    errors
+        .filter(|finding| finding.severity == Severity::Error)
+        .count()
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn mebibytes(bytes: usize) -> usize {
+    bytes.div_ceil(1_048_576)
+}
+
+/// Programs that could not be started now. The start-up does not look: a program may be installed later.
+fn absent_programs(file: &Path, config: &Config) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for profile in &config.commands {
+        let program = Path::new(&profile.argv[0]);
+        let (what, hint) = match fs::metadata(program) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (
+                "does not exist".to_owned(),
+                "install it, or correct the path",
+            ),
+            Err(error) => (
+                format!("can't be reached: {error}"),
+                "correct the path or its permissions",
+            ),
+            Ok(metadata) if !metadata.is_file() => {
+                ("is not a file".to_owned(), "name the program itself")
+            }
+            Ok(_) if access(program, AccessFlags::X_OK).is_err() => (
+                "is not executable".to_owned(),
+                "make it so with `chmod +x`, or name another program",
+            ),
+            Ok(_) => continue,
+        };
+        findings.push(Finding {
+            path: format!("{}.argv[0]", crate::config::command_path(&profile.id)),
+            ..Finding::about_file(
+                file,
+                format!(
+                    "is {}, which {what}",
+                    crate::config::quoted(&profile.argv[0])
+                ),
+                hint,
+            )
+        });
+    }
+    findings
+}
+
+/// Bytes of a text block.
+const BLOCK_BYTES: usize = 65_536;
+
+/// Blocks that one session's text can occupy: blocks at least half full, one that fills, one partly evicted.
+fn blocks_per_record(config: &Config) -> usize {
+    config.buffer_bytes.div_ceil(BLOCK_BYTES / 2) + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    /// What the command printed and whether it succeeded.
+    struct Ran {
+        out: String,
+        err: String,
+        succeeded: bool,
+    }
+
+    fn ran(command: &ConfigCommand) -> Ran {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = run(command, &mut out, &mut err).unwrap();
+        Ran {
+            out: String::from_utf8(out).unwrap(),
+            err: String::from_utf8(err).unwrap(),
+            succeeded: format!("{code:?}") == format!("{:?}", ExitCode::SUCCESS),
+        }
+    }
+
+    fn new_config(root: &Path, output: &Path, force: bool) -> Ran {
+        ran(&ConfigCommand::New(NewArgs {
+            root: root.to_owned(),
+            output: output.to_owned(),
+            force,
+        }))
+    }
+
+    fn check_config(file: &Path) -> Ran {
+        ran(&ConfigCommand::Check(CheckArgs {
+            file: file.to_owned(),
+        }))
+    }
+
+    #[test]
+    fn a_new_config_is_private_and_passes_its_check() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("a/b/owner.json");
+        let made = new_config(dir.path(), &output, false);
+        assert!(made.succeeded, "{}", made.err);
+        assert_eq!(
+            fs::metadata(&output).unwrap().permissions().mode() & 0o7777,
+            0o600
+        );
+        assert_eq!(
+            fs::read_dir(output.parent().unwrap()).unwrap().count(),
+            1,
+            "no draft is left"
+        );
+        let checked = check_config(&output);
+        assert!(checked.succeeded, "{}", checked.out);
+        assert!(
+            checked.out.starts_with("ok: 13 commands, 1 root, "),
+            "{}",
+            checked.out
+        );
+        assert!(checked.out.contains("memory at worst: "), "{}", checked.out);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_replaced_only_by_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("owner.json");
+        fs::write(&output, "mine").unwrap();
+        fs::set_permissions(&output, fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = new_config(dir.path(), &output, false);
+        assert!(
+            !refused.succeeded && refused.err.contains("--force"),
+            "{}",
+            refused.err
+        );
+        assert_eq!(fs::read_to_string(&output).unwrap(), "mine");
+        assert!(new_config(dir.path(), &output, true).succeeded);
+        assert!(check_config(&output).succeeded);
+        assert_eq!(
+            fs::metadata(&output).unwrap().permissions().mode() & 0o7777,
+            0o600
+        );
+    }
+
+    #[test]
+    fn a_dangling_link_counts_as_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("owner.json");
+        symlink("elsewhere", &output).unwrap();
+        assert!(!new_config(dir.path(), &output, false).succeeded);
+        assert!(!dir.path().join("elsewhere").exists());
+    }
+
+    #[test]
+    fn what_can_be_no_root_or_no_output_is_refused_in_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join("owner.json");
+        fs::write(dir.path().join("file"), "").unwrap();
+        for (root, output) in [
+            (dir.path().join("none"), output.clone()),
+            (dir.path().join("file"), output.clone()),
+            (dir.path().to_owned(), dir.path().to_owned()),
+            (dir.path().to_owned(), dir.path().join("file/owner.json")),
+            (dir.path().to_owned(), PathBuf::from("/")),
+        ] {
+            let refused = new_config(&root, &output, false);
+            assert!(!refused.succeeded);
+            assert_eq!(
+                (refused.out.as_str(), refused.err.lines().count()),
+                ("", 1),
+                "{}",
+                refused.err
+            );
+        }
+        assert!(!output.exists());
+    }
+
+    #[test]
+    fn a_check_reports_every_finding_and_counts_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("owner.json");
+        fs::write(
+            &file,
+            r#"{"allowed_roots": ["/"], "default_cwd": "x", "commands": {}}"#,
+        )
+        .unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        let checked = check_config(&file);
+        assert!(!checked.succeeded);
+        assert!(checked.out.contains("allowed_roots[0]") && checked.out.contains("default_cwd"));
+        assert!(
+            checked.out.ends_with("2 errors, 1 warning\n"),
+            "{}",
+            checked.out
+        );
+    }
+
+    #[test]
+    fn a_check_names_each_program_that_cannot_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let plain = dir.path().join("plain");
+        fs::write(&plain, "").unwrap();
+        fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).unwrap();
+        let mut config = Config::demo(dir.path(), Path::new("/bin/sh"));
+        config.commands.truncate(4);
+        config.commands[1].argv[0] = "/nonexistent/program".into();
+        config.commands[2].argv[0] = dir.path().to_str().unwrap().into();
+        config.commands[3].argv[0] = plain.to_str().unwrap().into();
+        let file = dir.path().join("owner.json");
+        write_draft(&file, &config.to_json().unwrap()).unwrap();
+        let checked = check_config(&file);
+        assert!(!checked.succeeded);
+        let lines: Vec<&str> = checked.out.lines().collect();
+        assert_eq!(lines.len(), 4, "{}", checked.out);
+        assert!(lines[0].contains(
+            "commands.interactive.argv[0]: is \"/nonexistent/program\", which does not exist"
+        ));
+        assert!(lines[1].contains("commands.long.argv[0]") && lines[1].contains("is not a file"));
+        assert!(
+            lines[2].contains("commands.unicode.argv[0]") && lines[2].contains("is not executable")
+        );
+        assert_eq!(lines[3], "3 errors, 0 warnings");
+    }
+}

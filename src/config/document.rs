@@ -1,0 +1,760 @@
+//! From bytes to typed fields that still know where they stand.
+//!
+//! The parser keeps byte ranges and repeated keys, which serde's data model loses, so that every finding names its
+//! place and all findings are reported at once. What is read here is of the right type and nothing more: ranges and
+//! rules between fields belong to `validate`.
+
+use jsonc_parser::{
+    CollectOptions, ParseOptions,
+    ast::{Object, ObjectProp, Value},
+    common::Ranged,
+    errors::ParseErrorKind,
+    parse_to_ast,
+};
+
+use super::finding::{Findings, quoted, shortened};
+
+/// Deepest nesting of brackets; the format needs four levels.
+const MAX_DEPTH: usize = 64;
+
+/// The fields of a config.
+const FIELDS: [&str; 12] = [
+    "allowed_roots",
+    "default_cwd",
+    "commands",
+    "max_sessions",
+    "max_records",
+    "buffer_bytes",
+    "buffer_records",
+    "default_timeout_ms",
+    "max_timeout_ms",
+    "retention_seconds",
+    "max_input_bytes",
+    "results",
+];
+
+/// The fields of a profile.
+const PROFILE_FIELDS: [&str; 7] = [
+    "argv",
+    "allowed_env",
+    "description",
+    "env",
+    "cwd",
+    "timeout_ms",
+    "stdin",
+];
+
+/// Strict JSON: every extension of the parser is off.
+const STRICT: ParseOptions = ParseOptions {
+    allow_comments: false,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// A value and where it stands. A default stands nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct At<T> {
+    pub(super) value: T,
+    pub(super) path: String,
+    pub(super) offset: Option<usize>,
+}
+
+impl<T> At<T> {
+    pub(super) fn map<U>(self, f: impl FnOnce(T) -> U) -> At<U> {
+        At {
+            value: f(self.value),
+            path: self.path,
+            offset: self.offset,
+        }
+    }
+}
+
+/// What became of a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Field<T> {
+    /// Not in the file.
+    #[default]
+    Absent,
+    /// Of a wrong type. It is reported already, so the rules that need it stay silent.
+    Broken,
+    /// Read.
+    Given(At<T>),
+}
+
+/// Elements of an array; `None` stands for one that is reported already and keeps the others' places.
+pub(super) type Strings = Vec<Option<At<String>>>;
+
+/// Members of an object, in order.
+pub(super) type Members<T> = Vec<At<(String, T)>>;
+
+/// The fields of the format, of the right types.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) offset: usize,
+    pub(super) allowed_roots: Field<Strings>,
+    pub(super) default_cwd: Field<String>,
+    pub(super) commands: Field<Members<DraftProfile>>,
+    pub(super) max_sessions: Field<u64>,
+    pub(super) max_records: Field<u64>,
+    pub(super) buffer_bytes: Field<u64>,
+    /// `None` is `null`.
+    pub(super) buffer_records: Field<Option<u64>>,
+    pub(super) default_timeout_ms: Field<u64>,
+    pub(super) max_timeout_ms: Field<u64>,
+    pub(super) retention_seconds: Field<u64>,
+    pub(super) max_input_bytes: Field<u64>,
+    pub(super) results: Field<String>,
+}
+
+/// The fields of one profile.
+#[derive(Debug, Default)]
+pub(super) struct DraftProfile {
+    pub(super) argv: Field<Strings>,
+    pub(super) allowed_env: Field<Strings>,
+    pub(super) description: Field<String>,
+    pub(super) env: Field<Members<Option<String>>>,
+    pub(super) cwd: Field<String>,
+    pub(super) timeout_ms: Field<u64>,
+    pub(super) stdin: Field<String>,
+}
+
+/// Parses `text` as strict JSON. `None` when it is not; that is reported then.
+pub(super) fn parse<'t>(text: &'t str, findings: &mut Findings<'_>) -> Option<Value<'t>> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT);
+    let refused_at = parsed
+        .as_ref()
+        .map_or_else(|error| error.range().start, |_| text.len());
+    // The parser takes more as white space and inside strings than JSON does.
+    if let Some((offset, message, hint)) =
+        lenience(text).filter(|(offset, ..)| *offset <= refused_at)
+    {
+        findings.error("", Some(offset), message, hint);
+        return None;
+    }
+    let hint = "the file must be strict JSON (RFC 8259)";
+    match parsed {
+        Ok(result) => {
+            if result.value.is_none() {
+                findings.error("", Some(text.len()), "holds only white space", hint);
+            }
+            result.value
+        }
+        Err(error) => {
+            let message = syntax_message(error.kind());
+            findings.error("", Some(error.range().start), message, hint);
+            None
+        }
+    }
+}
+
+/// The first thing in `text` that the parser may take although JSON does not. Stops at whatever the parser refuses.
+fn lenience(text: &str) -> Option<(usize, String, &'static str)> {
+    let (mut in_string, mut escaped, mut depth) = (false, false, 0_usize);
+    for (offset, c) in text.char_indices() {
+        if in_string {
+            if c < ' ' {
+                return Some((
+                    offset,
+                    format!(
+                        "a string holds the control character U+{:04X}",
+                        u32::from(c)
+                    ),
+                    "close the string on its line, or write an escape such as \\n or \\u0000",
+                ));
+            }
+            in_string = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+            continue;
+        }
+        match c {
+            '"' => in_string = true,
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth = depth.checked_sub(1)?,
+            ' ' | '\t' | '\n' | '\r' | ',' | ':' => {}
+            '0'..='9' | '+' | '-' | '.' | 'a'..='z' | 'A'..='Z' => {}
+            '\u{b}' | '\u{c}' => return Some(not_white_space(offset, c)),
+            c if c.is_whitespace() => return Some(not_white_space(offset, c)),
+            _ => return None,
+        }
+        if depth > MAX_DEPTH {
+            return Some((
+                offset,
+                format!("brackets are nested more than {MAX_DEPTH} levels deep"),
+                "the format needs four levels",
+            ));
+        }
+    }
+    None
+}
+
+fn not_white_space(offset: usize, c: char) -> (usize, String, &'static str) {
+    (
+        offset,
+        format!("U+{:04X} stands between values", u32::from(c)),
+        "only spaces, tabs and line ends may; replace it by a space",
+    )
+}
+
+fn syntax_message(kind: &ParseErrorKind) -> String {
+    let words = kind.to_string();
+    let mut chars = words.chars();
+    let first = chars.next().map(|c| c.to_ascii_lowercase());
+    let message: String = first.into_iter().chain(chars).collect();
+    format!("not JSON: {}", shortened(&message))
+}
+
+/// Reads the fields of a config. `None` when the document is no object; that is reported then.
+pub(super) fn read(root: &Value<'_>, findings: &mut Findings<'_>) -> Option<Draft> {
+    let Value::Object(object) = root else {
+        wrong_type(root, "", "an object", findings);
+        return None;
+    };
+    let mut draft = Draft {
+        offset: object.range.start,
+        ..Draft::default()
+    };
+    for (path, member) in members(object, "", findings) {
+        let value = &member.value;
+        match member.name.as_str() {
+            "allowed_roots" => draft.allowed_roots = strings(value, path, findings),
+            "default_cwd" => draft.default_cwd = string(value, path, findings),
+            "commands" => draft.commands = object_of(value, path, findings, profile),
+            "max_sessions" => draft.max_sessions = integer(value, path, findings),
+            "max_records" => draft.max_records = integer(value, path, findings),
+            "buffer_bytes" => draft.buffer_bytes = integer(value, path, findings),
+            "buffer_records" => draft.buffer_records = integer_or_null(value, path, findings),
+            "default_timeout_ms" => draft.default_timeout_ms = integer(value, path, findings),
+            "max_timeout_ms" => draft.max_timeout_ms = integer(value, path, findings),
+            "retention_seconds" => draft.retention_seconds = integer(value, path, findings),
+            "max_input_bytes" => draft.max_input_bytes = integer(value, path, findings),
+            "results" => draft.results = string(value, path, findings),
+            _ => unknown(&path, member, &FIELDS, findings),
+        }
+    }
+    Some(draft)
+}
+
+/// One member of `commands`. `None` when it is no object.
+fn profile(value: &Value<'_>, path: &str, findings: &mut Findings<'_>) -> Option<DraftProfile> {
+    let Value::Object(object) = value else {
+        wrong_type(value, path, "an object", findings);
+        return None;
+    };
+    let mut draft = DraftProfile::default();
+    for (path, member) in members(object, path, findings) {
+        let value = &member.value;
+        match member.name.as_str() {
+            "argv" => draft.argv = strings(value, path, findings),
+            "allowed_env" => draft.allowed_env = strings(value, path, findings),
+            "description" => draft.description = string(value, path, findings),
+            "env" => {
+                // A value of a wrong type keeps its name, so that the name is still checked.
+                draft.env = object_of(value, path, findings, |value, path, findings| {
+                    Some(one_string(value, path, findings).map(|at| at.value))
+                });
+            }
+            "cwd" => draft.cwd = string(value, path, findings),
+            "timeout_ms" => draft.timeout_ms = integer(value, path, findings),
+            "stdin" => draft.stdin = string(value, path, findings),
+            _ => unknown(&path, member, &PROFILE_FIELDS, findings),
+        }
+    }
+    Some(draft)
+}
+
+/// The members of an object with their paths, the repeated ones reported and left out.
+fn members<'o, 't>(
+    object: &'o Object<'t>,
+    path: &str,
+    findings: &mut Findings<'_>,
+) -> Vec<(String, &'o ObjectProp<'t>)> {
+    let mut first_at = std::collections::HashMap::new();
+    let mut kept = Vec::with_capacity(object.properties.len());
+    for member in &object.properties {
+        let name = member.name.as_str();
+        let path = member_path(path, name);
+        match first_at.entry(name) {
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(member.range.start);
+                kept.push((path, member));
+            }
+            std::collections::hash_map::Entry::Occupied(entry) => {
+                let line = findings.line(*entry.get());
+                findings.error(
+                    &path,
+                    Some(member.range.start),
+                    format!("is repeated; it stands on line {line} already"),
+                    "keep one of them",
+                );
+            }
+        }
+    }
+    kept
+}
+
+/// The path of the command `id`, as findings name it.
+pub fn command_path(id: &str) -> String {
+    member_path("commands", id)
+}
+
+/// `a.b` for a plain name, `a["b c"]` for any other.
+fn member_path(parent: &str, name: &str) -> String {
+    let plain = !name.is_empty()
+        && name.len() <= 128
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    match (parent, plain) {
+        ("", true) => name.to_owned(),
+        (_, true) => format!("{parent}.{name}"),
+        (_, false) => format!("{parent}[{}]", quoted(name)),
+    }
+}
+
+fn unknown(path: &str, member: &ObjectProp<'_>, known: &[&str], findings: &mut Findings<'_>) {
+    let name = member.name.as_str();
+    let nearest = known
+        .iter()
+        .map(|known| (edits(name, known), known))
+        .min()
+        .filter(|(edits, _)| *edits <= 3);
+    findings.error(
+        path,
+        Some(member.range.start),
+        "is not a field of the format",
+        match nearest {
+            Some((_, known)) => format!("did you mean {known}?"),
+            None => format!("the fields here are {}", known.join(", ")),
+        },
+    );
+}
+
+/// How many bytes must be put in, left out or changed to make `b` of `a` (Levenshtein distance).
+fn edits(a: &str, b: &str) -> usize {
+    // A name much longer than any field is near to none; this keeps the work small for any file.
+    if a.len() > 2 * b.len() {
+        return usize::MAX;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.bytes().enumerate() {
+            let change = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn string(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Field<String> {
+    one_string(value, &path, findings).map_or(Field::Broken, Field::Given)
+}
+
+fn one_string(value: &Value<'_>, path: &str, findings: &mut Findings<'_>) -> Option<At<String>> {
+    let Value::StringLit(literal) = value else {
+        wrong_type(value, path, STRING, findings);
+        return None;
+    };
+    Some(At {
+        value: literal.value.clone().into_owned(),
+        path: path.to_owned(),
+        offset: Some(literal.range.start),
+    })
+}
+
+fn strings(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Field<Strings> {
+    let Value::Array(array) = value else {
+        wrong_type(value, &path, STRINGS, findings);
+        return Field::Broken;
+    };
+    let elements = array.elements.iter().enumerate();
+    let strings = elements
+        .map(|(index, element)| one_string(element, &format!("{path}[{index}]"), findings))
+        .collect();
+    Field::Given(At {
+        value: strings,
+        path,
+        offset: Some(array.range.start),
+    })
+}
+
+fn object_of<T>(
+    value: &Value<'_>,
+    path: String,
+    findings: &mut Findings<'_>,
+    mut read_member: impl FnMut(&Value<'_>, &str, &mut Findings<'_>) -> Option<T>,
+) -> Field<Members<T>> {
+    let Value::Object(object) = value else {
+        wrong_type(value, &path, "an object", findings);
+        return Field::Broken;
+    };
+    let mut read = Vec::with_capacity(object.properties.len());
+    let mut whole = true;
+    for (path, member) in members(object, &path, findings) {
+        match read_member(&member.value, &path, findings) {
+            Some(value) => read.push(At {
+                value: (member.name.as_str().to_owned(), value),
+                path,
+                offset: Some(member.range.start),
+            }),
+            None => whole = false,
+        }
+    }
+    if read.is_empty() && !whole {
+        return Field::Broken;
+    }
+    Field::Given(At {
+        value: read,
+        path,
+        offset: Some(object.range.start),
+    })
+}
+
+fn integer_or_null(
+    value: &Value<'_>,
+    path: String,
+    findings: &mut Findings<'_>,
+) -> Field<Option<u64>> {
+    if let Value::NullKeyword(null) = value {
+        return Field::Given(At {
+            value: None,
+            path,
+            offset: Some(null.range.start),
+        });
+    }
+    match integer(value, path, findings) {
+        Field::Given(at) => Field::Given(at.map(Some)),
+        Field::Broken => Field::Broken,
+        Field::Absent => unreachable!("a value that was read is not absent"),
+    }
+}
+
+/// A whole number written with digits only: `5.0`, `5e0` and `-0` are of another type to whoever reads the file.
+fn integer(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Field<u64> {
+    let Value::NumberLit(literal) = value else {
+        wrong_type(value, &path, WHOLE_NUMBER, findings);
+        return Field::Broken;
+    };
+    let offset = Some(literal.range.start);
+    let spelled = shortened(literal.value);
+    if !literal.value.bytes().all(|byte| byte.is_ascii_digit()) {
+        findings.error(
+            &path,
+            offset,
+            format!("is {spelled}, but must be a whole number, not negative"),
+            "write digits only, without sign, point or exponent",
+        );
+        return Field::Broken;
+    }
+    match literal.value.parse() {
+        Ok(value) => Field::Given(At {
+            value,
+            path,
+            offset,
+        }),
+        Err(_) => {
+            findings.error(
+                &path,
+                offset,
+                format!("is {spelled}, which no field can hold"),
+                "lower it",
+            );
+            Field::Broken
+        }
+    }
+}
+
+const WHOLE_NUMBER: &str = "a whole number";
+const STRING: &str = "a string";
+const STRINGS: &str = "an array of strings";
+
+fn wrong_type(value: &Value<'_>, path: &str, wanted: &str, findings: &mut Findings<'_>) {
+    let found = match value {
+        Value::StringLit(literal) => format!("the string {}", quoted(&literal.value)),
+        Value::NumberLit(literal) => format!("the number {}", shortened(literal.value)),
+        Value::BooleanLit(literal) => literal.value.to_string(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::Array(_) => "an array".to_owned(),
+        Value::NullKeyword(_) => "null".to_owned(),
+    };
+    let hint = match (value, wanted) {
+        (Value::NullKeyword(_), _) => format!("give {wanted}, or leave it out"),
+        (Value::StringLit(_), WHOLE_NUMBER) => "write it without quotes".to_owned(),
+        (Value::StringLit(_), STRINGS) => {
+            "write each word as its own string, all in brackets".to_owned()
+        }
+        (Value::NumberLit(_), STRING) => "write it in quotes".to_owned(),
+        _ => format!("give {wanted}"),
+    };
+    findings.error(
+        path,
+        Some(value.range().start),
+        format!("is {found}, but must be {wanted}"),
+        hint,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    /// Whether the reader takes `text` as a JSON document.
+    fn accepts(text: &str) -> bool {
+        let mut findings = Findings::new(Path::new("f"), text);
+        let accepted = parse(text, &mut findings).is_some();
+        assert_eq!(accepted, !findings.refused(), "{text:?}");
+        accepted
+    }
+
+    /// Whether serde_json takes `text`; `None` when it stops at a number beyond f64, which is JSON all the same.
+    fn serde_accepts(text: &str) -> Option<bool> {
+        match serde_json::from_str::<serde_json::Value>(text) {
+            Ok(_) => Some(true),
+            Err(error) if error.to_string().starts_with("number out of range") => None,
+            Err(_) => Some(false),
+        }
+    }
+
+    /// Whether both judge `text` alike, as far as serde_json judges it.
+    fn judged_alike(text: &str) -> bool {
+        let accepted = accepts(text);
+        serde_accepts(text).is_none_or(|verdict| verdict == accepted)
+    }
+
+    #[test]
+    fn every_extension_of_the_parser_is_refused() {
+        for text in [
+            "// c\n1",
+            "/* c */ 1",
+            "[1,]",
+            "{\"a\":1,}",
+            "[1 2]",
+            "{\"a\":1 \"b\":2}",
+            "{a:1}",
+            "{1:1}",
+            "{true:1}",
+            "'a'",
+            "0x1",
+            "+1",
+            "1.",
+            ".5",
+            "-.5",
+            "Infinity",
+            "-Infinity",
+            "NaN",
+            "01",
+            "-",
+            "1e",
+            "\"\\x41\"",
+            "\"\\v\"",
+            "\"\\'\"",
+            "\"\\\n\"",
+            "\"\\ud800\"",
+            "\"\\u12\"",
+            "\"a\nb\"",
+            "\"\u{0}\"",
+            "\u{a0}1",
+            "1\u{b}",
+            "1\u{c}",
+            "\u{2028}1",
+            "\u{feff}1",
+            "",
+            " \n",
+            "1 2",
+            "nulll",
+            "True",
+            "[",
+            "{",
+            "\"",
+            "{\"a\"}",
+            "{\"a\":}",
+            "[,1]",
+            "{,}",
+            "[1,,2]",
+            "]",
+            "tru\u{e9}",
+            "#",
+        ] {
+            assert!(!accepts(text), "{text:?}");
+            assert_eq!(serde_accepts(text), Some(false), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn strict_json_is_taken() {
+        for text in [
+            "null",
+            " true\n",
+            "-0",
+            "1e400",
+            "1.5E+3",
+            "\"\u{7f}\u{2028}\u{feff}é\"",
+            "\"\\ud83d\\ude00\\u0000\"",
+            "[]",
+            "{}",
+            "\t{\"a\" : [1,2,{\"b\":\"\"}]}\r\n",
+            "\"//\"",
+        ] {
+            assert!(accepts(text), "{text:?}");
+            assert_ne!(serde_accepts(text), Some(false), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_without_deep_recursion() {
+        let deep = "[".repeat(1_000_000);
+        assert!(!accepts(&deep));
+        assert!(accepts(&format!("{}{}", "[".repeat(64), "]".repeat(64))));
+        assert!(!accepts(&format!("{}{}", "[".repeat(65), "]".repeat(65))));
+    }
+
+    #[test]
+    fn names_that_are_no_words_are_quoted_in_paths() {
+        assert_eq!(member_path("", "commands"), "commands");
+        assert_eq!(member_path("commands", "build-2"), "commands.build-2");
+        assert_eq!(member_path("commands", "a b"), "commands[\"a b\"]");
+        assert_eq!(member_path("commands", "a.b\n"), "commands[\"a.b\\n\"]");
+        assert_eq!(member_path("", ""), "[\"\"]");
+    }
+
+    #[test]
+    fn a_misspelt_field_is_near_to_the_one_that_was_meant() {
+        assert_eq!(edits("max_session", "max_sessions"), 1);
+        assert_eq!(edits("", "env"), 3);
+        assert_eq!(edits("kitten", "sitting"), 3);
+        assert_eq!(edits("cwd", "cwd"), 0);
+        assert_eq!(edits(&"x".repeat(1_000_000), "argv"), usize::MAX);
+    }
+
+    #[test]
+    fn only_digits_make_an_integer() {
+        let read = |text: &str| {
+            let mut findings = Findings::new(Path::new("f"), text);
+            let value = parse(text, &mut findings).unwrap();
+            let field = integer(&value, "n".into(), &mut findings);
+            assert_eq!(field == Field::Broken, findings.refused(), "{text}");
+            match field {
+                Field::Given(at) => Some(at.value),
+                _ => None,
+            }
+        };
+        assert_eq!(read("0"), Some(0));
+        assert_eq!(read("18446744073709551615"), Some(u64::MAX));
+        for text in [
+            "18446744073709551616",
+            "-1",
+            "-0",
+            "5.0",
+            "5e0",
+            "5E1",
+            "\"5\"",
+            "true",
+            "null",
+            "[5]",
+            "{}",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    /// Text that is nearly JSON: tokens in any order, so that most cases break one rule.
+    fn nearly_json() -> impl Strategy<Value = String> {
+        let token = prop_oneof![
+            prop::sample::select(vec![
+                "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "1", "-", "0", ".5", "1e3", "true",
+                "null", " ", "\n", "\u{b}", "\u{a0}", "\"", "\\", "\\u", "d800", "\\udc00", "'",
+                "//", "/*", "*/", "+", "e", "x", "\u{1}", "é", "_", "NaN",
+            ])
+            .prop_map(str::to_owned),
+            ".{0,3}",
+        ];
+        prop::collection::vec(token, 0..12).prop_map(|tokens| tokens.concat())
+    }
+
+    /// Documents of serde_json, with keys that may repeat no others.
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<u64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            any::<String>().prop_map(Into::into),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+                prop::collection::hash_map(any::<String>(), inner, 0..4)
+                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// What the parser read, as serde_json would hold it.
+    fn as_serde(value: &Value<'_>) -> serde_json::Value {
+        match value {
+            Value::StringLit(literal) => literal.value.as_ref().into(),
+            Value::NumberLit(literal) => serde_json::from_str(literal.value).unwrap(),
+            Value::BooleanLit(literal) => literal.value.into(),
+            Value::NullKeyword(_) => serde_json::Value::Null,
+            Value::Array(array) => array.elements.iter().map(as_serde).collect(),
+            Value::Object(object) => {
+                let members = object.properties.iter();
+                serde_json::Value::Object(
+                    members
+                        .map(|member| (member.name.as_str().to_owned(), as_serde(&member.value)))
+                        .collect(),
+                )
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn nearly_json_is_taken_exactly_when_serde_json_takes_it(text in nearly_json()) {
+            prop_assert!(judged_alike(&text));
+        }
+
+        #[test]
+        fn json_is_read_as_serde_json_reads_it(document in json(), pretty in any::<bool>()) {
+            let text = if pretty {
+                serde_json::to_string_pretty(&document)
+            } else {
+                serde_json::to_string(&document)
+            }
+            .unwrap();
+            let mut findings = Findings::new(Path::new("f"), &text);
+            let value = parse(&text, &mut findings);
+            // Not `document` itself: serde_json's default float parsing may miss the last digit.
+            let twin: serde_json::Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(value.map(|value| as_serde(&value)), Some(twin));
+        }
+
+        #[test]
+        fn one_changed_byte_is_judged_as_serde_json_judges_it(
+            document in json(),
+            at in any::<prop::sample::Index>(),
+            byte in 0_u8..0x80,
+        ) {
+            let mut bytes = serde_json::to_vec(&document).unwrap();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            if let Ok(text) = std::str::from_utf8(&bytes) {
+                prop_assert!(judged_alike(text));
+            }
+        }
+    }
+}
