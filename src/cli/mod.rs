@@ -47,10 +47,12 @@ pub fn main() -> ExitCode {
         // A hosted child: it keeps the signal dispositions and the descriptors that the host gave it.
         return crate::demo::run_program(name);
     }
-    crate::process::prepare::prepare();
+    if let Err(errno) = crate::process::prepare() {
+        return fail(&format!("can't bring the process into order: {}", errno.desc()));
+    }
     let outcome = match command {
         Command::Stdio(args) => return stdio::run(&args),
-        Command::Config(command) => config::run(&command, &mut io::stdout().lock()),
+        Command::Config(command) => config::run(&command, &mut io::stdout().lock(), &mut io::stderr().lock()),
         Command::Demo(args) => demo::run(&args, &mut io::stdout().lock()),
         Command::DemoProgram { .. } => return ExitCode::SUCCESS,
     };

@@ -12,7 +12,7 @@ use super::{
     this_program,
 };
 use crate::{
-    config::Config,
+    config::{Config, startup_line},
     io::{Backend, Choice},
     mcp::{self, Protocol, Settings},
     session::lifecycle::DEFAULT_GRACE,
@@ -106,16 +106,16 @@ fn load(args: &StdioArgs) -> Result<Config, String> {
     match Config::load(path) {
         Ok(loaded) => {
             for warning in &loaded.warnings {
-                tracing::warn!("{}", warning.in_file(path));
+                tracing::warn!("{warning}");
             }
             Ok(loaded.config)
         }
-        Err(findings) => Err(crate::config::first_line(path, &findings)),
+        Err(findings) => Err(startup_line(&findings).unwrap_or_else(|| format!("{}: refused", path.display()))),
     }
 }
 
 fn choose(choice: Choice) -> Result<Backend, String> {
-    let (backend, refused) = crate::io::choose(choice).map_err(|refused| format!("--io uring: {refused}"))?;
+    let (backend, refused) = choice.resolve().map_err(|refused| format!("--io uring: {refused}"))?;
     if let Some(refused) = refused {
         tracing::warn!("using epoll: {refused}");
     }

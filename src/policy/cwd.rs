@@ -27,11 +27,11 @@ use super::CwdRefused;
 ///
 /// # Errors
 /// See [`CwdRefused`]. A root that is no longer there allows nothing.
-pub fn open_cwd(path: &str, roots: &[PathBuf]) -> Result<OwnedFd, CwdRefused> {
-    if !path.starts_with('/') {
+pub fn open_cwd(path: &Path, roots: &[PathBuf]) -> Result<OwnedFd, CwdRefused> {
+    if !path.is_absolute() {
         return Err(CwdRefused::NotAbsolute);
     }
-    let directory = open_directory(Path::new(path))?;
+    let directory = open_directory(path)?;
     let place = real_place(&directory)?;
     for root in roots {
         let real_root = match open_directory(root).and_then(|root| real_place(&root)) {
@@ -132,7 +132,7 @@ mod tests {
         }
 
         fn open(&self, below: &str) -> Result<OwnedFd, CwdRefused> {
-            open_cwd(&self.path(below), &self.roots)
+            open_cwd(Path::new(&self.path(below)), &self.roots)
         }
 
         fn refused(&self, below: &str) -> CwdRefused {
@@ -214,7 +214,7 @@ mod tests {
         let tree = Tree::new();
         for path in ["", "sub", "./sub", "~", " /"] {
             assert_eq!(
-                open_cwd(path, &tree.roots).unwrap_err(),
+                open_cwd(Path::new(path), &tree.roots).unwrap_err(),
                 CwdRefused::NotAbsolute,
                 "{path:?}"
             );
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(tree.refused("allowed\0/etc"), CwdRefused::NotFound);
         assert_eq!(tree.refused(&"x".repeat(5_000)), CwdRefused::NotFound);
         assert_eq!(tree.refused(&"x/".repeat(2_500)), CwdRefused::NotFound);
-        assert_eq!(open_cwd("/", &[]).unwrap_err(), CwdRefused::OutsideRoots);
+        assert_eq!(open_cwd(Path::new("/"), &[]).unwrap_err(), CwdRefused::OutsideRoots);
         assert!(!Path::new(&tree.path("allowed/none")).exists());
     }
 

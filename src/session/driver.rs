@@ -10,9 +10,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use nix::sys::signal::Signal;
+use nix::{errno::Errno, sys::signal::Signal};
 use tokio::{
-    io::{Interest, unix::AsyncFd},
     sync::mpsc,
     task::{JoinHandle, spawn_local},
     time::sleep_until,
@@ -20,12 +19,8 @@ use tokio::{
 
 use crate::{
     arena::{Stream, slab::Slab},
-    io::{Backend, Sink, Source, Stop},
-    process::{
-        group::Census,
-        reaper::{Exit, Leader},
-        spawn::Spawned,
-    },
+    io::{Backend, Sink, Source, Stop, Watch},
+    process::{Census, Exit, Leader, Spawned},
     session::{
         Session,
         input::{self, WriteJob},
@@ -73,8 +68,9 @@ pub async fn run(
         let stdin = stdin.map(|fd| Sink::new(thread.backend, fd)).transpose()?;
         let stdout = Source::new(thread.backend, stdout)?;
         let stderr = Source::new(thread.backend, stderr)?;
-        let exit = AsyncFd::with_interest(leader.watch()?, Interest::READABLE)?;
-        std::io::Result::Ok((stdin, stdout, stderr, exit))
+        let pidfd = leader.pidfd().try_clone_to_owned();
+        let exit = Watch::new(pidfd.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?)?;
+        Result::<_, Errno>::Ok((stdin, stdout, stderr, exit))
     })();
     let (stdin, stdout, stderr, exit) = match pipes {
         Ok(pipes) => pipes,
@@ -123,7 +119,7 @@ struct Driver {
 }
 
 impl Driver {
-    async fn watch(&mut self, pumps: (JoinHandle<PumpEnd>, JoinHandle<PumpEnd>), exit: &AsyncFd<std::os::fd::OwnedFd>) {
+    async fn watch(&mut self, pumps: (JoinHandle<PumpEnd>, JoinHandle<PumpEnd>), exit: &Watch) {
         let session = Arc::clone(&self.session);
         let drained = async { tokio::join!(pumps.0, pumps.1) };
         tokio::pin!(drained);
@@ -132,12 +128,10 @@ impl Driver {
             let due = [self.life.next_due(), self.drain_until, self.settle_at].into_iter().flatten().min();
             let actions = tokio::select! {
                 biased;
-                ready = exit.readable(), if !exit_seen => {
-                    // A pidfd is readable from the exit on, for good. An error here would be epoll's; the look
-                    // below is what counts.
-                    if let Ok(mut guard) = ready { guard.clear_ready(); }
-                    exit_seen = self.has_exited();
-                    if exit_seen { self.life.leader_exited(Instant::now()) } else { Actions::default() }
+                _ = exit.ready(), if !exit_seen => {
+                    // An error says that the runtime is shutting down, and then nothing is watched any more.
+                    exit_seen = true;
+                    self.life.leader_exited(Instant::now())
                 }
                 () = session.end_requested.notified() => self.take_request(),
                 ends = &mut drained, if self.drained.is_none() => {
@@ -180,7 +174,15 @@ impl Driver {
             return Actions::default();
         };
         let census = &self.thread.census;
-        self.life.due(now, || leader.has_exited(), || census.borrow_mut().alive(leader.pid(), now))
+        let others = || match census.borrow_mut().alive(leader.pid(), now) {
+            Ok(alive) => alive,
+            Err(errno) => {
+                // Not known is not gone: the grace runs on, and an end that stays unknown becomes `Failed`.
+                tracing::warn!(%errno, "the processes of a group could not be counted");
+                1
+            }
+        };
+        self.life.due(now, || leader.has_exited(), others)
     }
 
     fn pumps_ended(&mut self, ends: &(Result<PumpEnd, tokio::task::JoinError>, Result<PumpEnd, tokio::task::JoinError>)) {
@@ -275,14 +277,9 @@ fn publish(session: &Session, status: Status, reason: Reason, exit: Option<Exit>
 }
 
 /// A leader that outlived its KILL is held by the kernel; its zombie is taken whenever it comes.
-async fn reap_later(leader: Leader, exit: AsyncFd<std::os::fd::OwnedFd>) {
-    let mut leader = leader;
-    loop {
-        let Ok(mut ready) = exit.readable().await else { return };
-        match leader.reap() {
-            Ok(_) => return,
-            Err(alive) => leader = alive,
-        }
-        ready.clear_ready();
+async fn reap_later(leader: Leader, exit: Watch) {
+    if exit.ready().await.is_ok() {
+        // Its exit and its resources no longer matter: the session is final. What does is that no zombie stays.
+        drop(leader.reap());
     }
 }

@@ -13,8 +13,8 @@ use tokio::{sync::mpsc, task::spawn_local, time::sleep};
 
 use crate::{
     arena::slab::Slab,
-    io::{Backend, runtime::Runtime},
-    process::{group::Census, spawn::Spawned},
+    io::{Backend, Runtime},
+    process::{Census, Spawned},
     session::{
         Session,
         driver::{self, IoThread},
@@ -53,8 +53,9 @@ pub fn start(
     let (sender, mut adoptions) = mpsc::channel::<Adoption>(QUEUE);
     let (ready, started) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("io".into()).spawn(move || {
-        let runtime = match Runtime::new(backend) {
-            Ok(runtime) => runtime,
+        let built = Runtime::new(backend).and_then(|runtime| Ok((runtime, Census::new()?)));
+        let (runtime, census) = match built {
+            Ok(built) => built,
             Err(error) => {
                 ready.send(Err(error)).ok();
                 return;
@@ -66,7 +67,7 @@ pub fn start(
                 backend,
                 slab,
                 scratch: RefCell::new(Scratch::new()),
-                census: RefCell::new(Census::new()),
+                census: RefCell::new(census),
             });
             while let Some(adoption) = adoptions.recv().await {
                 spawn_local(host(adoption, Rc::clone(&shared), Arc::clone(&table), retention));

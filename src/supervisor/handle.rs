@@ -25,11 +25,8 @@ use crate::{
     },
     config::{Config, Profile, StdinKind, limits},
     io::Backend,
-    policy::{cwd, env},
-    process::{
-        SpawnError,
-        spawn::{Launch, Spawned, spawn},
-    },
+    policy::{child_env, open_cwd},
+    process::{Launch, Spawned, spawn},
     session::{
         Session,
         input::{WriteEnd, WriteJob},
@@ -115,21 +112,17 @@ impl Handle {
     /// Dropped while the child is being spawned, the child is killed and reaped, and its place is given back.
     pub async fn start(&self, request: StartRequest, cancelled: impl Future<Output = ()>) -> Result<Snapshot, Refusal> {
         let config = &self.shared.config;
-        let profile = config
-            .commands
-            .iter()
-            .find(|profile| profile.id == request.command_id)
-            .ok_or(Refusal::CommandNotFound)?;
+        let profile = config.command(&request.command_id).ok_or(Refusal::CommandNotFound)?;
         let reservation = self.shared.table.reserve()?;
         let timeout = request
             .timeout
             .unwrap_or_else(|| Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms)));
 
         let shared = Arc::clone(&self.shared);
-        let index_of_profile = profile.clone();
+        let approved = profile.clone();
         // A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be
         // neither this thread, which answers every other call, nor the I/O thread, which drains every other job.
-        let child = tokio::task::spawn_blocking(move || launch(&shared.config, &index_of_profile, &request))
+        let child = tokio::task::spawn_blocking(move || launch(&shared.config, &approved, &request))
             .await
             .map_err(|_| Refusal::Internal("the spawning thread panicked"))??;
         let timeout_at = Instant::now() + timeout;
@@ -139,7 +132,7 @@ impl Handle {
         let session = Arc::new(Session::new(
             uuid::Uuid::new_v4().simple().to_string(),
             profile.id.clone(),
-            child.leader.pid(),
+            child.leader.pid().as_raw(),
             RecordLog::new(self.shared.slab.clone(), budget),
             profile.stdin == StdinKind::Null,
             writes,
@@ -310,13 +303,12 @@ impl From<CursorError> for Refusal {
 
 /// Everything of a start that may block: resolving the directory, opening it, executing.
 fn launch(config: &Config, profile: &Profile, request: &StartRequest) -> Result<Spawned, Refusal> {
-    let variables = env::child_env(profile, &request.env).map_err(Refusal::Env)?;
-    let asked: &Path = match &request.cwd {
+    let variables = child_env(profile, &request.env).map_err(Refusal::Env)?;
+    let cwd = match &request.cwd {
         Some(cwd) => Path::new(cwd),
         None => profile.cwd.as_deref().unwrap_or(&config.default_cwd),
     };
-    let cwd = cwd::open_cwd(asked, &config.allowed_roots).map_err(Refusal::Cwd)?;
-    let launch =
-        Launch::new(&profile.argv, &variables, cwd, profile.stdin).ok_or(Refusal::StartFailed(SpawnError::TooLarge))?;
-    spawn(&launch).map_err(Refusal::StartFailed)
+    let cwd = open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
+    let launch = Launch::new(&profile.argv, &variables, cwd, profile.stdin);
+    launch.and_then(|launch| spawn(&launch)).map_err(Refusal::StartFailed)
 }
