@@ -17,7 +17,9 @@ impl Block {
     /// An empty block.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Block {
-        Block { bytes: Vec::with_capacity(BLOCK_BYTES) }
+        Block {
+            bytes: Vec::with_capacity(BLOCK_BYTES),
+        }
     }
 
     /// Start of the block's memory, [`BLOCK_BYTES`] long.

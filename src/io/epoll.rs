@@ -39,7 +39,10 @@ pub struct Source {
 impl Source {
     pub(super) fn new(fd: OwnedFd) -> Result<Source, Errno> {
         set_nonblocking(&fd)?;
-        Ok(Source { fd: register(fd, Interest::READABLE)?, since_pause: 0 })
+        Ok(Source {
+            fd: register(fd, Interest::READABLE)?,
+            since_pause: 0,
+        })
     }
 
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -95,7 +98,9 @@ pub struct Sink {
 impl Sink {
     pub(super) fn new(fd: OwnedFd) -> Result<Sink, Errno> {
         set_nonblocking(&fd)?;
-        Ok(Sink { fd: register(fd, Interest::WRITABLE)? })
+        Ok(Sink {
+            fd: register(fd, Interest::WRITABLE)?,
+        })
     }
 
     /// Contract and cancel safety: [`super::Sink::write`].
@@ -169,7 +174,9 @@ impl Watch {
     /// # Errors
     /// The kernel's error when the descriptor can't be watched.
     pub fn new(fd: OwnedFd) -> Result<Watch, Errno> {
-        Ok(Watch { fd: register(fd, Interest::READABLE)? })
+        Ok(Watch {
+            fd: register(fd, Interest::READABLE)?,
+        })
     }
 
     /// Returns once it is readable, and at once from then on.
@@ -181,7 +188,11 @@ impl Watch {
     /// Dropping the future only ends the waiting.
     pub async fn ready(&self) -> Result<(), Errno> {
         // The readiness is never cleared: this kind of descriptor doesn't go back.
-        self.fd.readable().await.map(drop).map_err(|error| errno(&error))
+        self.fd
+            .readable()
+            .await
+            .map(drop)
+            .map_err(|error| errno(&error))
     }
 }
 
@@ -194,7 +205,9 @@ fn register(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, Errno> 
 
 fn errno(error: &io::Error) -> Errno {
     // An error without a number is tokio's own: the runtime is shutting down.
-    error.raw_os_error().map_or(Errno::ECANCELED, Errno::from_raw)
+    error
+        .raw_os_error()
+        .map_or(Errno::ECANCELED, Errno::from_raw)
 }
 
 fn set_nonblocking(fd: &OwnedFd) -> Result<(), Errno> {

@@ -28,7 +28,7 @@
 //! them panics. SIGPIPE is ignored in this process, as Rust's runtime has it: a closed pipe is a value here.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{BorrowedFd, OwnedFd},
     time::Duration,
 };
 
@@ -165,7 +165,9 @@ impl Source {
     /// # Errors
     /// `EPERM` when the user's quota for pipes is used up, `EBUSY` when more than that is in the pipe; it stays as it was.
     pub fn set_pipe_size(&self, bytes: usize) -> Result<(), Errno> {
-        let Some(fd) = self.descriptor() else { return Ok(()) };
+        let Some(fd) = self.descriptor() else {
+            return Ok(());
+        };
         let bytes = i32::try_from(bytes).map_err(|_| Errno::EINVAL)?;
         fcntl(fd, FcntlArg::F_SETPIPE_SZ(bytes)).map(drop)
     }

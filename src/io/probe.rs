@@ -64,7 +64,9 @@ impl fmt::Display for Refused {
             Errno::EPERM | Errno::EACCES => {
                 "allow the io_uring system calls in the seccomp filter, and set kernel.io_uring_disabled=0"
             }
-            Errno::ENOSYS => "use a kernel built with CONFIG_IO_URING, and a seccomp filter that doesn't hide it",
+            Errno::ENOSYS => {
+                "use a kernel built with CONFIG_IO_URING, and a seccomp filter that doesn't hide it"
+            }
             Errno::ENOMEM => "raise the limit of locked memory (ulimit -l)",
             Errno::EMFILE | Errno::ENFILE => "raise the limit of open files (ulimit -n)",
             _ => "Linux 5.19 or later is needed",
@@ -80,27 +82,43 @@ impl std::error::Error for Refused {}
 /// # Errors
 /// [`Refused`], with the first step that failed. No descriptor is left.
 pub fn probe() -> Result<(), Refused> {
-    let failed = |step| move |error: io::Error| Refused {
-        step,
-        // Of the crate's errors only those of system calls occur here, and they carry their number.
-        errno: error.raw_os_error().map_or(Errno::EIO, Errno::from_raw),
+    let failed = |step| {
+        move |error: io::Error| Refused {
+            step,
+            // Of the crate's errors only those of system calls occur here, and they carry their number.
+            errno: error.raw_os_error().map_or(Errno::EIO, Errno::from_raw),
+        }
     };
     let mut ring = IoUring::new(ENTRIES).map_err(failed(Step::Setup))?;
 
     // Without fast poll each waiting read occupies a kernel thread; without nodrop completions can be lost.
     if !(ring.params().is_feature_fast_poll() && ring.params().is_feature_nodrop()) {
-        return Err(Refused { step: Step::Features, errno: Errno::EINVAL });
+        return Err(Refused {
+            step: Step::Features,
+            errno: Errno::EINVAL,
+        });
     }
 
     let mut known = Probe::new();
-    ring.submitter().register_probe(&mut known).map_err(failed(Step::Register))?;
-    if !OPERATIONS.iter().all(|&operation| known.is_supported(operation)) {
-        return Err(Refused { step: Step::Operations, errno: Errno::EINVAL });
+    ring.submitter()
+        .register_probe(&mut known)
+        .map_err(failed(Step::Register))?;
+    if !OPERATIONS
+        .iter()
+        .all(|&operation| known.is_supported(operation))
+    {
+        return Err(Refused {
+            step: Step::Operations,
+            errno: Errno::EINVAL,
+        });
     }
 
     let done = round_trip(&mut ring, &opcode::Nop::new().build()).map_err(failed(Step::Enter))?;
     if done != Some(0) {
-        return Err(Refused { step: Step::Enter, errno: answer(done) });
+        return Err(Refused {
+            step: Step::Enter,
+            errno: answer(done),
+        });
     }
 
     // Nothing is in flight on the ring's own descriptor, so the right answer is that nothing was found: a count of 0, or
@@ -110,7 +128,10 @@ pub fn probe() -> Result<(), Refused> {
     match round_trip(&mut ring, &cancel).map_err(failed(Step::Cancel))? {
         Some(0) => Ok(()),
         Some(result) if result == -libc::ENOENT => Ok(()),
-        other => Err(Refused { step: Step::Cancel, errno: answer(other) }),
+        other => Err(Refused {
+            step: Step::Cancel,
+            errno: answer(other),
+        }),
     }
 }
 
@@ -142,25 +163,46 @@ mod tests {
 
     /// Runs `body` on a thread with a descriptor table of its own, where `call` answers `errno`.
     fn where_refused(call: libc::c_long, errno: Errno, body: impl FnOnce() + Send) {
-        let load = |at| libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: at };
-        let answer = |value| libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: value };
+        let load = |at| libc::sock_filter {
+            code: 0x20,
+            jt: 0,
+            jf: 0,
+            k: at,
+        };
+        let answer = |value| libc::sock_filter {
+            code: 0x06,
+            jt: 0,
+            jf: 0,
+            k: value,
+        };
         let number = u32::try_from(call).unwrap();
         let refusal = libc::SECCOMP_RET_ERRNO | u32::try_from(errno as i32).unwrap();
         let mut program = [
             load(0),
-            libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: number },
+            libc::sock_filter {
+                code: 0x15,
+                jt: 0,
+                jf: 1,
+                k: number,
+            },
             answer(refusal),
             answer(libc::SECCOMP_RET_ALLOW),
         ];
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
+                let filter = libc::sock_fprog {
+                    len: 4,
+                    filter: program.as_mut_ptr(),
+                };
                 // SAFETY: `filter` and the program that it points to outlive the calls, which copy them. Filter and
                 // table are this thread's own and end with it.
                 unsafe {
                     assert_eq!(libc::unshare(libc::CLONE_FILES), 0);
                     assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-                    assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter), 0);
+                    assert_eq!(
+                        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter),
+                        0
+                    );
                 }
                 body();
             });
@@ -198,7 +240,13 @@ mod tests {
             return;
         }
         where_refused(libc::SYS_io_uring_enter, Errno::from_raw(0), || {
-            assert_eq!(probe(), Err(Refused { step: Step::Enter, errno: Errno::ENODATA }));
+            assert_eq!(
+                probe(),
+                Err(Refused {
+                    step: Step::Enter,
+                    errno: Errno::ENODATA
+                })
+            );
         });
     }
 
@@ -206,7 +254,10 @@ mod tests {
     fn the_choice_falls_back_only_when_it_may() {
         use crate::io::{Backend, Choice};
         where_refused(libc::SYS_io_uring_setup, Errno::EPERM, || {
-            let refused = Refused { step: Step::Setup, errno: Errno::EPERM };
+            let refused = Refused {
+                step: Step::Setup,
+                errno: Errno::EPERM,
+            };
             assert_eq!(Choice::Auto.resolve(), Ok((Backend::Epoll, Some(refused))));
             assert_eq!(Choice::Uring.resolve(), Err(refused));
             assert_eq!(Choice::Epoll.resolve(), Ok((Backend::Epoll, None)));
@@ -215,7 +266,11 @@ mod tests {
 
     #[test]
     fn a_refusal_is_one_line_that_says_what_would_help() {
-        let line = Refused { step: Step::Setup, errno: Errno::EPERM }.to_string();
+        let line = Refused {
+            step: Step::Setup,
+            errno: Errno::EPERM,
+        }
+        .to_string();
         assert_eq!(
             line,
             "io_uring_setup: EPERM; allow the io_uring system calls in the seccomp filter, and set kernel.io_uring_disabled=0"

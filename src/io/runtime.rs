@@ -10,14 +10,13 @@ use super::Backend;
 const ENTRIES: u32 = 256;
 
 /// Tasks are spawned with [`tokio::task::spawn_local`] in both.
-pub enum Runtime {
-    /// See [`Backend::Uring`].
+pub struct Runtime(Inner);
+
+enum Inner {
     Uring(tokio_uring::Runtime),
-    /// See [`Backend::Epoll`].
     Epoll {
-        /// Dropped first: its tasks hold descriptors that are registered with the runtime.
+        // Dropped first: its tasks hold descriptors that are registered with the runtime.
         tasks: LocalSet,
-        /// The reactor and the timer.
         runtime: tokio::runtime::Runtime,
     },
 }
@@ -34,20 +33,25 @@ impl Runtime {
                 // No IORING_SETUP_DEFER_TASKRUN: completions would only be posted while someone waits in
                 // io_uring_enter, and tokio-uring waits in epoll_wait.
                 let runtime = tokio_uring::Runtime::new(tokio_uring::builder().entries(ENTRIES))?;
-                Ok(Runtime::Uring(runtime))
+                Ok(Runtime(Inner::Uring(runtime)))
             }
             Backend::Epoll => {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                Ok(Runtime::Epoll { tasks: LocalSet::new(), runtime })
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                Ok(Runtime(Inner::Epoll {
+                    tasks: LocalSet::new(),
+                    runtime,
+                }))
             }
         }
     }
 
     /// Runs `future`, and the spawned tasks beside it, until `future` ends. Tasks that are left wait for the next call.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        match self {
-            Runtime::Uring(runtime) => runtime.block_on(future),
-            Runtime::Epoll { tasks, runtime } => tasks.block_on(runtime, future),
+        match &self.0 {
+            Inner::Uring(runtime) => runtime.block_on(future),
+            Inner::Epoll { tasks, runtime } => tasks.block_on(runtime, future),
         }
     }
 }

@@ -33,7 +33,13 @@ impl Source {
     /// No piece is longer than `longest` (at least 1).
     pub fn new(seed: u64, bytes: Vec<u8>, longest: usize, end: End) -> Source {
         assert!(longest >= 1);
-        Source { bytes, position: 0, longest: longest.min(READ_BYTES), end, state: seed }
+        Source {
+            bytes,
+            position: 0,
+            longest: longest.min(READ_BYTES),
+            end,
+            state: seed,
+        }
     }
 
     pub(super) async fn read(&mut self, mut block: Block, stop: &Stop) -> (Read, Block) {
@@ -56,7 +62,9 @@ impl Source {
         let piece = &self.bytes[self.position..self.position + n];
         // SAFETY: `n` is at most READ_BYTES, which fits the block, and the two don't overlap: the block has one owner.
         unsafe {
-            block.as_mut_ptr().copy_from_nonoverlapping(piece.as_ptr(), n);
+            block
+                .as_mut_ptr()
+                .copy_from_nonoverlapping(piece.as_ptr(), n);
             block.set_filled(n);
         }
         self.position += n;

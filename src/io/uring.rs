@@ -1,8 +1,8 @@
 //! Reads, writes, cancellation and pauses as operations of tokio-uring's ring.
 //!
-//! Each operation owns what the kernel uses meanwhile: a reference to the descriptor, and the block or the bytes. The
-//! driver keeps them until the completion, even when the future is dropped, so memory and descriptor outlive the
-//! operation in every case; bytes of a dropped read would still be lost (see the contract in [`super`]).
+//! Each operation owns what the kernel uses meanwhile: a reference to the descriptor, and the block or the bytes, lent until
+//! the completion gives them back ([`Lent`]). Nobody checks that but this file: making an operation from a descriptor and
+//! a pointer is a safe call in io-uring and in tokio-uring.
 //!
 //! Pipe ends stay in blocking mode. The kernel waits for a pipe by polling it inside the ring and needs no thread for that.
 
@@ -10,6 +10,7 @@
 
 use std::{
     cell::Cell,
+    mem::ManuallyDrop,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     rc::Rc,
     time::Duration,
@@ -81,28 +82,26 @@ impl Source {
         }
     }
 
-    fn submit(&self, mut block: Block) -> InFlightOneshot<Reading, ReadDone> {
+    fn submit(&self, mut block: Block) -> InFlightOneshot<Lent<(Block, Rc<OwnedFd>)>, ReadDone> {
         let read = opcode::Read::new(Fd(self.fd.as_raw_fd()), block.as_mut_ptr(), READ_LENGTH);
         let entry = read.offset(NO_OFFSET).build();
-        UnsubmittedOneshot::new(Reading { block, _fd: Rc::clone(&self.fd) }, ReadDone, entry).submit()
+        UnsubmittedOneshot::new(Lent::new((block, Rc::clone(&self.fd))), ReadDone, entry).submit()
     }
-}
-
-/// What a read in flight owns.
-struct Reading {
-    /// Its memory doesn't move with it.
-    block: Block,
-    _fd: Rc<OwnedFd>,
 }
 
 struct ReadDone;
 
 impl OneshotOutputTransform for ReadDone {
     type Output = (Result<usize, Errno>, Block);
-    type StoredData = Reading;
+    type StoredData = Lent<(Block, Rc<OwnedFd>)>;
 
-    fn transform_oneshot_output(self, data: Reading, entry: cqueue::Entry) -> Self::Output {
-        (outcome(&entry), data.block)
+    fn transform_oneshot_output(
+        self,
+        lent: Self::StoredData,
+        entry: cqueue::Entry,
+    ) -> Self::Output {
+        let (block, _) = lent.take_back();
+        (outcome(&entry), block)
     }
 }
 
@@ -130,45 +129,64 @@ impl Sink {
         }
     }
 
-    fn submit(&self, data: Bytes) -> InFlightOneshot<Writing, WriteDone> {
+    fn submit(&self, data: Bytes) -> InFlightOneshot<Lent<(Bytes, Rc<OwnedFd>)>, WriteDone> {
         // The kernel takes less than 2 GiB at once anyway, and says how much.
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let write = opcode::Write::new(Fd(self.fd.as_raw_fd()), data.as_ptr(), length);
         let entry = write.offset(NO_OFFSET).build();
-        let writing = Writing { _data: data, _fd: Rc::clone(&self.fd) };
-        UnsubmittedOneshot::new(writing, WriteDone, entry).submit()
+        // Bytes are shared and immutable: they neither move nor change while a reference is left.
+        let lent = Lent::new((data, Rc::clone(&self.fd)));
+        UnsubmittedOneshot::new(lent, WriteDone, entry).submit()
     }
-}
-
-/// What a write in flight owns.
-struct Writing {
-    /// Shared and immutable: its memory neither moves nor changes while a reference is left.
-    _data: Bytes,
-    _fd: Rc<OwnedFd>,
 }
 
 struct WriteDone;
 
 impl OneshotOutputTransform for WriteDone {
     type Output = Result<usize, Errno>;
-    type StoredData = Writing;
+    type StoredData = Lent<(Bytes, Rc<OwnedFd>)>;
 
-    fn transform_oneshot_output(self, _: Writing, entry: cqueue::Entry) -> Self::Output {
+    fn transform_oneshot_output(
+        self,
+        lent: Self::StoredData,
+        entry: cqueue::Entry,
+    ) -> Self::Output {
+        drop(lent.take_back());
         outcome(&entry)
+    }
+}
+
+/// What the kernel uses while an operation is in flight. Its completion gives it back; dropped without one it is leaked.
+///
+/// tokio-uring keeps the data of a dropped future until the operation completes, but not when the driver itself is dropped:
+/// it frees the data of everything in flight first and cancels the operations after that. In between, the kernel could
+/// still write into a block that somebody else has by then. Whoever ends each read before the runtime leaks nothing.
+struct Lent<T>(ManuallyDrop<T>);
+
+impl<T> Lent<T> {
+    fn new(value: T) -> Lent<T> {
+        Lent(ManuallyDrop::new(value))
+    }
+
+    /// For the completion only.
+    fn take_back(self) -> T {
+        ManuallyDrop::into_inner(self.0)
     }
 }
 
 /// Pauses by timeout operations.
 #[derive(Debug)]
 pub struct Timer {
-    /// The kernel reads it when the operation is submitted, which is when the runtime next has nothing else to do: it
-    /// needs an address of its own.
+    /// The kernel reads it when the operation is submitted, which is when the runtime next has nothing else to do, or is
+    /// dropped: it needs an address of its own until then, and none afterwards.
     length: Rc<Cell<Timespec>>,
 }
 
 impl Timer {
     pub(super) fn new() -> Timer {
-        Timer { length: Rc::default() }
+        Timer {
+            length: Rc::default(),
+        }
     }
 
     /// Contract and cancel safety: [`super::Timer::pause`].
@@ -176,7 +194,9 @@ impl Timer {
         self.length.set(Timespec::from(duration));
         let entry = opcode::Timeout::new(self.length.as_ptr()).build();
         // ETIME is the timeout's success; with any other error there was no pause, which the contract allows.
-        UnsubmittedOneshot::new(Rc::clone(&self.length), PauseDone, entry).submit().await;
+        UnsubmittedOneshot::new(Rc::clone(&self.length), PauseDone, entry)
+            .submit()
+            .await;
     }
 }
 
@@ -190,7 +210,11 @@ impl OneshotOutputTransform for PauseDone {
 }
 
 /// Awaits an operation on `fd`; when `stop` is requested meanwhile, cancels it and awaits what has become of it.
-async fn finish<D, T>(mut operation: InFlightOneshot<D, T>, fd: &Rc<OwnedFd>, stop: &Stop) -> T::Output
+async fn finish<D, T>(
+    mut operation: InFlightOneshot<D, T>,
+    fd: &Rc<OwnedFd>,
+    stop: &Stop,
+) -> T::Output
 where
     D: Unpin + 'static,
     T: OneshotOutputTransform<StoredData = D> + Unpin,
@@ -203,7 +227,9 @@ where
     // Submitted after the operation, so the kernel knows that by now, or has completed it. The result (how many were
     // cancelled) is of no use: only the operation's own says what it did.
     let entry = opcode::AsyncCancel2::new(CancelBuilder::fd(Fd(fd.as_raw_fd())).all()).build();
-    UnsubmittedOneshot::new(Rc::clone(fd), CancelDone, entry).submit().await;
+    UnsubmittedOneshot::new(Rc::clone(fd), CancelDone, entry)
+        .submit()
+        .await;
     operation.await
 }
 
@@ -226,4 +252,20 @@ fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
     // It doesn't wait, so it can't be interrupted; an error means that nothing is known to be there.
     poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lent_outlives_a_drop_and_not_its_completion() {
+        let value = Rc::new(());
+        {
+            let _dropped = Lent::new(Rc::clone(&value));
+        }
+        assert_eq!(Rc::strong_count(&value), 2, "leaked");
+        drop(Lent::new(Rc::clone(&value)).take_back());
+        assert_eq!(Rc::strong_count(&value), 2, "given back and dropped");
+    }
 }

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::{
+    fs,
     mem::{self, ManuallyDrop, MaybeUninit},
     os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     time::Duration,
@@ -42,9 +43,9 @@ pub struct Exit {
     pub signal: Option<i32>,
     /// User and system time of the leader and of the descendants that it waited for.
     pub cpu: Duration,
-    /// Largest resident set of one of those processes. Never below that of this server when it started the child: the
-    /// kernel carries the mark over exec from the address space that called it.
-    pub max_rss_bytes: u64,
+    /// Largest resident set of one of those processes. Absent when it can't be told from this server's own: exec hands the
+    /// peak of the calling address space on, so the kernel's number is never below ours at the child's start.
+    pub max_rss_bytes: Option<u64>,
 }
 
 /// Proof that a leader is not reaped, so that its id can't have been given to another process or group.
@@ -52,6 +53,8 @@ pub struct Exit {
 pub struct Leader {
     pid: Pid,
     pidfd: OwnedFd,
+    /// What the kernel's mark of the child's memory starts from, in bytes.
+    inherited_rss: u64,
 }
 
 impl Leader {
@@ -72,7 +75,11 @@ impl Leader {
                     .expect("the kernel returns a descriptor, which fits an int");
                 // SAFETY: the kernel has just made this descriptor (close-on-exec) and nobody else knows it.
                 let pidfd = unsafe { OwnedFd::from_raw_fd(fd) };
-                Ok(Leader { pid, pidfd })
+                Ok(Leader {
+                    pid,
+                    pidfd,
+                    inherited_rss: own_peak_rss(),
+                })
             }
             Err(errno) => {
                 kill_and_reap(pid);
@@ -119,7 +126,8 @@ impl Leader {
     pub fn reap(self) -> Result<Exit, Leader> {
         match wait4(self.pid, libc::WNOHANG) {
             Ok(None) => Err(self),
-            Ok(Some(exit)) => {
+            Ok(Some(mut exit)) => {
+                exit.max_rss_bytes = exit.max_rss_bytes.filter(|&peak| peak > self.inherited_rss);
                 self.release();
                 Ok(exit)
             }
@@ -130,7 +138,7 @@ impl Leader {
                     code: None,
                     signal: None,
                     cpu: Duration::ZERO,
-                    max_rss_bytes: 0,
+                    max_rss_bytes: None,
                 })
             }
         }
@@ -175,8 +183,31 @@ fn wait4(pid: Pid, options: libc::c_int) -> Result<Option<Exit>, Errno> {
         code: exited.then(|| libc::WEXITSTATUS(status)),
         signal: (!exited).then(|| libc::WTERMSIG(status)),
         cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
-        max_rss_bytes: u64::try_from(usage.ru_maxrss).expect("a size is not negative") * 1024,
+        max_rss_bytes: Some(kib(
+            u64::try_from(usage.ru_maxrss).expect("a size is not negative")
+        )),
     }))
+}
+
+/// Upper bound of this address space's peak, in bytes; the largest number when it can't be had.
+///
+/// VmHWM and not getrusage, whose number holds what this process inherited in the same way from its own launcher.
+fn own_peak_rss() -> u64 {
+    // The kernel counts pages per CPU in batches, so that two looks at one peak may differ.
+    const BATCHES: u64 = 1 << 20;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| {
+        line.strip_prefix("VmHWM:")?
+            .strip_suffix("kB")?
+            .trim()
+            .parse()
+            .ok()
+    });
+    peak.map_or(u64::MAX, |peak| kib(peak) + BATCHES)
+}
+
+fn kib(count: u64) -> u64 {
+    count * 1024
 }
 
 fn duration(time: libc::timeval) -> Duration {
@@ -195,9 +226,10 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::config::StdinKind;
     use crate::process::{
         Census, Spawned, spawn,
-        testing::{launch, read_line, read_to_end, run, wait_for_exit},
+        testing::{launch, launch_in, read_line, read_to_end, root, run, wait_for_exit},
     };
 
     #[test]
@@ -225,6 +257,22 @@ mod tests {
             "the zombie keeps the group"
         );
         assert_eq!(leader.reap().unwrap().signal, Some(libc::SIGTERM));
+    }
+
+    #[test]
+    fn the_end_of_a_leader_wakes_a_task_and_goes_on_being_seen() {
+        use crate::io::{Backend, Runtime, Watch};
+        let spawned = spawn(&launch_in(&["/bin/cat"], root(), StdinKind::Pipe)).unwrap();
+        let leader = spawned.leader;
+        Runtime::new(Backend::Epoll).unwrap().block_on(async {
+            let watch = Watch::new(leader.pidfd().try_clone_to_owned().unwrap()).unwrap();
+            assert!(!leader.has_exited());
+            drop(spawned.stdin);
+            watch.ready().await.unwrap();
+            assert!(leader.has_exited());
+            watch.ready().await.unwrap();
+        });
+        assert_eq!(leader.reap().unwrap().code, Some(0));
     }
 
     #[test]
@@ -284,14 +332,29 @@ mod tests {
 
     #[test]
     fn accounting_is_that_of_the_child() {
-        let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let burn = "i=0; while [  -lt 200000 ]; do i=0(i+1)); done";
         let (exit, _) = run(&launch(&["/bin/sh", "-c", burn]));
         assert!(
             exit.cpu > Duration::from_millis(1) && exit.cpu < Duration::from_secs(600),
             "{exit:?}"
         );
+    }
+
+    #[test]
+    fn memory_is_the_childs_own_or_absent() {
+        let ours = vec![1_u8; 32 << 20];
+        let (exit, _) = run(&launch(&["/bin/true"]));
+        assert_eq!(exit.max_rss_bytes, None, "{} bytes are ours", ours.len());
+        let (exit, _) = run(&launch(&[
+            "/bin/dd",
+            "if=/dev/zero",
+            "of=/dev/null",
+            "bs=512M",
+            "count=1",
+        ]));
         assert!(
-            exit.max_rss_bytes > 100 << 10 && exit.max_rss_bytes < 1 << 40,
+            exit.max_rss_bytes
+                .is_some_and(|peak| (512 << 20..600 << 20).contains(&peak)),
             "{exit:?}"
         );
     }

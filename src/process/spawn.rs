@@ -14,7 +14,7 @@ use std::{
     io::Read,
     mem::MaybeUninit,
     os::{
-        fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+        fd::{AsRawFd, FromRawFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     },
     path::Path,
