@@ -1,5 +1,7 @@
 //! Text kept within a budget: fixed-size blocks from a slab, and the record log of one session.
 
+pub mod slab;
+
 /// Which of a child's two output pipes a code point came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {

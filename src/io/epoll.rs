@@ -1,0 +1,246 @@
+//! Plain reads and writes when epoll says so, through tokio's `AsyncFd`.
+//!
+//! epoll reports edges, and tokio remembers them as readiness until it is told otherwise. The one proof that a pipe is
+//! empty (or full) is EAGAIN, so only that clears the readiness. A short read is none: a child that set O_DIRECT on its
+//! end writes packets, which come one by one however many are there. After EAGAIN the kernel owes a new edge for whatever
+//! comes next.
+//!
+//! O_NONBLOCK is set on our end only, whose open file description the child doesn't share.
+
+#![allow(unsafe_code)]
+
+use std::{
+    io,
+    mem::MaybeUninit,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    ptr,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl},
+    unistd::{read, write},
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+use super::{READ_BYTES, Read, Stop, Write};
+use crate::arena::slab::{BLOCK_BYTES, Block};
+
+/// The read end of a pipe.
+#[derive(Debug)]
+pub struct Source {
+    fd: AsyncFd<OwnedFd>,
+    /// Bytes read since this task last let the others run.
+    since_pause: usize,
+}
+
+impl Source {
+    pub(super) fn new(fd: OwnedFd) -> Result<Source, Errno> {
+        set_nonblocking(&fd)?;
+        Ok(Source {
+            fd: register(fd, Interest::READABLE)?,
+            since_pause: 0,
+        })
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.get_ref().as_fd()
+    }
+
+    /// Contract and cancel safety: [`super::Source::read`].
+    pub(super) async fn read(&mut self, mut block: Block, stop: &Stop) -> (Read, Block) {
+        if self.since_pause >= READ_BYTES {
+            // A pipe that is never empty would otherwise be read until tokio's budget for one task is used up, which
+            // delays the others by milliseconds. The data of the read before has been handed on by now.
+            self.since_pause = 0;
+            tokio::task::yield_now().await;
+        }
+        loop {
+            let guard = tokio::select! {
+                biased;
+                guard = self.fd.readable() => Some(guard),
+                () = stop.requested() => None,
+            };
+            let mut guard = match guard.transpose() {
+                Ok(guard) => guard,
+                Err(error) => return (Read::Failed(errno(&error)), block),
+            };
+            let outcome = match read_into(self.fd.get_ref().as_fd(), &mut block) {
+                Ok(0) => Read::Eof,
+                Ok(n) => {
+                    self.since_pause += n;
+                    Read::Data(n)
+                }
+                Err(Errno::EAGAIN) => {
+                    let Some(guard) = &mut guard else {
+                        return (Read::Stopped, block);
+                    };
+                    guard.clear_ready();
+                    self.since_pause = 0;
+                    continue;
+                }
+                Err(Errno::EINTR) => continue,
+                Err(errno) => Read::Failed(errno),
+            };
+            return (outcome, block);
+        }
+    }
+}
+
+/// The write end of a pipe.
+#[derive(Debug)]
+pub struct Sink {
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl Sink {
+    pub(super) fn new(fd: OwnedFd) -> Result<Sink, Errno> {
+        set_nonblocking(&fd)?;
+        Ok(Sink {
+            fd: register(fd, Interest::WRITABLE)?,
+        })
+    }
+
+    /// Contract and cancel safety: [`super::Sink::write`].
+    pub(super) async fn write(&mut self, data: Bytes, stop: &Stop) -> Write {
+        loop {
+            let guard = tokio::select! {
+                biased;
+                guard = self.fd.writable() => guard,
+                () = stop.requested() => return Write::Stopped,
+            };
+            let mut guard = match guard {
+                Ok(guard) => guard,
+                Err(error) => return Write::Failed(errno(&error)),
+            };
+            return match write(self.fd.get_ref(), &data) {
+                Ok(n) => Write::Accepted(n),
+                Err(Errno::EPIPE) => Write::Closed,
+                Err(Errno::EAGAIN) => {
+                    guard.clear_ready();
+                    continue;
+                }
+                Err(Errno::EINTR) => continue,
+                Err(errno) => Write::Failed(errno),
+            };
+        }
+    }
+}
+
+/// Pauses by a timerfd: tokio's own timer counts whole milliseconds.
+#[derive(Debug)]
+pub struct Timer {
+    /// Made by the first pause, since most tasks never pause.
+    fd: Option<AsyncFd<OwnedFd>>,
+}
+
+impl Timer {
+    pub(super) fn new() -> Timer {
+        Timer { fd: None }
+    }
+
+    /// Contract and cancel safety: [`super::Timer::pause`].
+    pub(super) async fn pause(&mut self, duration: Duration) {
+        // Zero would disarm it.
+        let duration = duration.max(Duration::from_nanos(1));
+        if self.fd.is_none() {
+            self.fd = timer().and_then(|fd| register(fd, Interest::READABLE)).ok();
+        }
+        let Some(fd) = &self.fd else { return };
+        // Arming again forgets the expiry of a pause that was given up.
+        if arm(fd.get_ref(), duration).is_err() {
+            return;
+        }
+        while let Ok(mut guard) = fd.readable().await {
+            let mut expiries = [0; 8];
+            match read(fd.get_ref(), &mut expiries) {
+                Err(Errno::EAGAIN) => guard.clear_ready(),
+                Err(Errno::EINTR) => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Waits for a descriptor that becomes readable once and stays so, such as a pidfd. Works in both backends' runtimes.
+#[derive(Debug)]
+pub struct Watch {
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl Watch {
+    /// # Errors
+    /// The kernel's error when the descriptor can't be watched.
+    pub fn new(fd: OwnedFd) -> Result<Watch, Errno> {
+        Ok(Watch {
+            fd: register(fd, Interest::READABLE)?,
+        })
+    }
+
+    /// Returns once it is readable, and at once from then on.
+    ///
+    /// # Errors
+    /// When the runtime shuts down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future only ends the waiting.
+    pub async fn ready(&self) -> Result<(), Errno> {
+        // The readiness is never cleared: this kind of descriptor doesn't go back.
+        self.fd
+            .readable()
+            .await
+            .map(drop)
+            .map_err(|error| errno(&error))
+    }
+}
+
+fn register(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, Errno> {
+    // SAFETY: an `OwnedFd` is open and keeps its number until it is dropped; the `AsyncFd` owns it and gives out shared
+    // references only, so nobody can replace or close it while it is registered.
+    let registered = unsafe { AsyncFd::register_with_interest(fd, interest) };
+    registered.map_err(|refused| errno(&refused.into_parts().1))
+}
+
+fn errno(error: &io::Error) -> Errno {
+    // An error without a number is tokio's own: the runtime is shutting down.
+    error
+        .raw_os_error()
+        .map_or(Errno::ECANCELED, Errno::from_raw)
+}
+
+fn set_nonblocking(fd: &OwnedFd) -> Result<(), Errno> {
+    let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
+    fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
+}
+
+/// One read(2) straight into the block: its memory isn't initialised first, which would cost as much as the copy.
+fn read_into(fd: BorrowedFd<'_>, block: &mut Block) -> Result<usize, Errno> {
+    const { assert!(READ_BYTES <= BLOCK_BYTES) };
+    // SAFETY: the block's memory is BLOCK_BYTES long and ours alone while it is borrowed; the kernel writes at most
+    // READ_BYTES.
+    let n = unsafe { libc::read(fd.as_raw_fd(), block.as_mut_ptr().cast(), READ_BYTES) };
+    let n = usize::try_from(Errno::result(n)?).expect("not negative, as it is no error");
+    // SAFETY: the kernel has just written the first `n` bytes.
+    unsafe { block.set_filled(n) };
+    Ok(n)
+}
+
+fn timer() -> Result<OwnedFd, Errno> {
+    let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+    // SAFETY: two integers.
+    let fd = Errno::result(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+    // SAFETY: the kernel has just made this descriptor and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn arm(timer: &OwnedFd, duration: Duration) -> Result<(), Errno> {
+    // SAFETY: integers only, so zero is a value of it. Zeroed rather than spelled out, since 32-bit targets pad it.
+    let mut when = unsafe { MaybeUninit::<libc::itimerspec>::zeroed().assume_init() };
+    when.it_value.tv_sec = duration.as_secs().try_into().map_err(|_| Errno::EINVAL)?;
+    when.it_value.tv_nsec = duration.subsec_nanos().into();
+    // SAFETY: `when` outlives the call; a null pointer says that the old value isn't wanted.
+    let done = unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &when, ptr::null_mut()) };
+    Errno::result(done).map(drop)
+}

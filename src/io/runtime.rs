@@ -1,0 +1,57 @@
+//! The one-thread runtime that a backend's sources, sinks and timers live in.
+
+use std::{future::Future, io};
+
+use tokio::task::LocalSet;
+
+use super::Backend;
+
+/// Entries of the submission queue. A full queue is flushed, not refused, so this bounds nothing.
+const ENTRIES: u32 = 256;
+
+/// Tasks are spawned with [`tokio::task::spawn_local`] in both.
+pub struct Runtime(Inner);
+
+enum Inner {
+    Uring(tokio_uring::Runtime),
+    Epoll {
+        // Dropped first: its tasks hold descriptors that are registered with the runtime.
+        tasks: LocalSet,
+        runtime: tokio::runtime::Runtime,
+    },
+}
+
+impl Runtime {
+    /// Builds the runtime on the thread that is to run it. For io_uring [`super::probe`] must have succeeded: where the
+    /// kernel refuses a ring, tokio-uring leaks descriptors, and where it refuses only `io_uring_enter`, it hangs.
+    ///
+    /// # Errors
+    /// The kernel's error when ring, epoll or event descriptors can't be had.
+    pub fn new(backend: Backend) -> io::Result<Runtime> {
+        match backend {
+            Backend::Uring => {
+                // No IORING_SETUP_DEFER_TASKRUN: completions would only be posted while someone waits in
+                // io_uring_enter, and tokio-uring waits in epoll_wait.
+                let runtime = tokio_uring::Runtime::new(tokio_uring::builder().entries(ENTRIES))?;
+                Ok(Runtime(Inner::Uring(runtime)))
+            }
+            Backend::Epoll => {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                Ok(Runtime(Inner::Epoll {
+                    tasks: LocalSet::new(),
+                    runtime,
+                }))
+            }
+        }
+    }
+
+    /// Runs `future`, and the spawned tasks beside it, until `future` ends. Tasks that are left wait for the next call.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        match &self.0 {
+            Inner::Uring(runtime) => runtime.block_on(future),
+            Inner::Epoll { tasks, runtime } => tasks.block_on(runtime, future),
+        }
+    }
+}

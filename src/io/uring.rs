@@ -1,0 +1,271 @@
+//! Reads, writes, cancellation and pauses as operations of tokio-uring's ring.
+//!
+//! Each operation owns what the kernel uses meanwhile: a reference to the descriptor, and the block or the bytes, lent until
+//! the completion gives them back ([`Lent`]). Nobody checks that but this file: making an operation from a descriptor and
+//! a pointer is a safe call in io-uring and in tokio-uring.
+//!
+//! Pipe ends stay in blocking mode. The kernel waits for a pipe by polling it inside the ring and needs no thread for that.
+
+#![allow(unsafe_code)]
+
+use std::{
+    cell::Cell,
+    mem::ManuallyDrop,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    rc::Rc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use io_uring::{
+    cqueue, opcode,
+    types::{CancelBuilder, Fd, Timespec},
+};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
+use tokio_uring::{InFlightOneshot, OneshotOutputTransform, UnsubmittedOneshot};
+
+use super::{READ_BYTES, Read, Stop, Write};
+use crate::arena::slab::{BLOCK_BYTES, Block};
+
+/// "From the current position", the only one that a pipe has.
+const NO_OFFSET: u64 = u64::MAX;
+
+const READ_LENGTH: u32 = {
+    assert!(READ_BYTES <= BLOCK_BYTES && READ_BYTES <= 1 << 30);
+    READ_BYTES as u32
+};
+
+/// The read end of a pipe.
+#[derive(Debug)]
+pub struct Source {
+    fd: Rc<OwnedFd>,
+}
+
+impl Source {
+    pub(super) fn new(fd: OwnedFd) -> Source {
+        Source { fd: Rc::new(fd) }
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Contract and cancel safety: [`super::Source::read`].
+    pub(super) async fn read(&mut self, mut block: Block, stop: &Stop) -> (Read, Block) {
+        loop {
+            let result;
+            (result, block) = finish(self.submit(block), &self.fd, stop).await;
+            let read = match result {
+                Ok(0) => Read::Eof,
+                Ok(n) => {
+                    // SAFETY: the kernel has written the first `n` bytes of the block, which it was given as memory for
+                    // READ_BYTES; it is through with them, as this is the operation's completion.
+                    unsafe { block.set_filled(n) };
+                    Read::Data(n)
+                }
+                // EINTR: the operation was waiting in a worker thread, which the cancellation interrupts.
+                Err(Errno::ECANCELED | Errno::EINTR) if stop.is_requested() => {
+                    // A cancelled read took nothing. What came in while the cancellation was on its way counts as arrived;
+                    // the next read takes it without waiting, since nobody else reads this pipe.
+                    if is_readable(self.as_fd()) {
+                        continue;
+                    }
+                    Read::Stopped
+                }
+                Err(Errno::EINTR) => continue,
+                Err(errno) => Read::Failed(errno),
+            };
+            return (read, block);
+        }
+    }
+
+    fn submit(&self, mut block: Block) -> InFlightOneshot<Lent<(Block, Rc<OwnedFd>)>, ReadDone> {
+        let read = opcode::Read::new(Fd(self.fd.as_raw_fd()), block.as_mut_ptr(), READ_LENGTH);
+        let entry = read.offset(NO_OFFSET).build();
+        UnsubmittedOneshot::new(Lent::new((block, Rc::clone(&self.fd))), ReadDone, entry).submit()
+    }
+}
+
+struct ReadDone;
+
+impl OneshotOutputTransform for ReadDone {
+    type Output = (Result<usize, Errno>, Block);
+    type StoredData = Lent<(Block, Rc<OwnedFd>)>;
+
+    fn transform_oneshot_output(
+        self,
+        lent: Self::StoredData,
+        entry: cqueue::Entry,
+    ) -> Self::Output {
+        let (block, _) = lent.take_back();
+        (outcome(&entry), block)
+    }
+}
+
+/// The write end of a pipe.
+#[derive(Debug)]
+pub struct Sink {
+    fd: Rc<OwnedFd>,
+}
+
+impl Sink {
+    pub(super) fn new(fd: OwnedFd) -> Sink {
+        Sink { fd: Rc::new(fd) }
+    }
+
+    /// Contract and cancel safety: [`super::Sink::write`].
+    pub(super) async fn write(&mut self, data: Bytes, stop: &Stop) -> Write {
+        loop {
+            return match finish(self.submit(data.clone()), &self.fd, stop).await {
+                Ok(n) => Write::Accepted(n),
+                Err(Errno::EPIPE) => Write::Closed,
+                Err(Errno::ECANCELED | Errno::EINTR) if stop.is_requested() => Write::Stopped,
+                Err(Errno::EINTR) => continue,
+                Err(errno) => Write::Failed(errno),
+            };
+        }
+    }
+
+    fn submit(&self, data: Bytes) -> InFlightOneshot<Lent<(Bytes, Rc<OwnedFd>)>, WriteDone> {
+        // The kernel takes less than 2 GiB at once anyway, and says how much.
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let write = opcode::Write::new(Fd(self.fd.as_raw_fd()), data.as_ptr(), length);
+        let entry = write.offset(NO_OFFSET).build();
+        // Bytes are shared and immutable: they neither move nor change while a reference is left.
+        let lent = Lent::new((data, Rc::clone(&self.fd)));
+        UnsubmittedOneshot::new(lent, WriteDone, entry).submit()
+    }
+}
+
+struct WriteDone;
+
+impl OneshotOutputTransform for WriteDone {
+    type Output = Result<usize, Errno>;
+    type StoredData = Lent<(Bytes, Rc<OwnedFd>)>;
+
+    fn transform_oneshot_output(
+        self,
+        lent: Self::StoredData,
+        entry: cqueue::Entry,
+    ) -> Self::Output {
+        drop(lent.take_back());
+        outcome(&entry)
+    }
+}
+
+/// What the kernel uses while an operation is in flight. Its completion gives it back; dropped without one it is leaked.
+///
+/// tokio-uring keeps the data of a dropped future until the operation completes, but not when the driver itself is dropped:
+/// it frees the data of everything in flight first and cancels the operations after that. In between, the kernel could
+/// still write into a block that somebody else has by then. Whoever ends each read before the runtime leaks nothing.
+struct Lent<T>(ManuallyDrop<T>);
+
+impl<T> Lent<T> {
+    fn new(value: T) -> Lent<T> {
+        Lent(ManuallyDrop::new(value))
+    }
+
+    /// For the completion only.
+    fn take_back(self) -> T {
+        ManuallyDrop::into_inner(self.0)
+    }
+}
+
+/// Pauses by timeout operations.
+#[derive(Debug)]
+pub struct Timer {
+    /// The kernel reads it when the operation is submitted, which is when the runtime next has nothing else to do, or is
+    /// dropped: it needs an address of its own until then, and none afterwards.
+    length: Rc<Cell<Timespec>>,
+}
+
+impl Timer {
+    pub(super) fn new() -> Timer {
+        Timer {
+            length: Rc::default(),
+        }
+    }
+
+    /// Contract and cancel safety: [`super::Timer::pause`].
+    pub(super) async fn pause(&mut self, duration: Duration) {
+        self.length.set(Timespec::from(duration));
+        let entry = opcode::Timeout::new(self.length.as_ptr()).build();
+        // ETIME is the timeout's success; with any other error there was no pause, which the contract allows.
+        UnsubmittedOneshot::new(Rc::clone(&self.length), PauseDone, entry)
+            .submit()
+            .await;
+    }
+}
+
+struct PauseDone;
+
+impl OneshotOutputTransform for PauseDone {
+    type Output = ();
+    type StoredData = Rc<Cell<Timespec>>;
+
+    fn transform_oneshot_output(self, _: Rc<Cell<Timespec>>, _: cqueue::Entry) {}
+}
+
+/// Awaits an operation on `fd`; when `stop` is requested meanwhile, cancels it and awaits what has become of it.
+async fn finish<D, T>(
+    mut operation: InFlightOneshot<D, T>,
+    fd: &Rc<OwnedFd>,
+    stop: &Stop,
+) -> T::Output
+where
+    D: Unpin + 'static,
+    T: OneshotOutputTransform<StoredData = D> + Unpin,
+{
+    tokio::select! {
+        biased;
+        done = &mut operation => return done,
+        () = stop.requested() => {}
+    }
+    // Submitted after the operation, so the kernel knows that by now, or has completed it. The result (how many were
+    // cancelled) is of no use: only the operation's own says what it did.
+    let entry = opcode::AsyncCancel2::new(CancelBuilder::fd(Fd(fd.as_raw_fd())).all()).build();
+    UnsubmittedOneshot::new(Rc::clone(fd), CancelDone, entry)
+        .submit()
+        .await;
+    operation.await
+}
+
+struct CancelDone;
+
+impl OneshotOutputTransform for CancelDone {
+    type Output = ();
+    type StoredData = Rc<OwnedFd>;
+
+    fn transform_oneshot_output(self, _: Rc<OwnedFd>, _: cqueue::Entry) {}
+}
+
+/// A count, or the negative of an error's number.
+fn outcome(entry: &cqueue::Entry) -> Result<usize, Errno> {
+    usize::try_from(entry.result()).map_err(|_| Errno::from_raw(-entry.result()))
+}
+
+/// Whether a read would return at once, with data or with the end.
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+    // It doesn't wait, so it can't be interrupted; an error means that nothing is known to be there.
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lent_outlives_a_drop_and_not_its_completion() {
+        let value = Rc::new(());
+        {
+            let _dropped = Lent::new(Rc::clone(&value));
+        }
+        assert_eq!(Rc::strong_count(&value), 2, "leaked");
+        drop(Lent::new(Rc::clone(&value)).take_back());
+        assert_eq!(Rc::strong_count(&value), 2, "given back and dropped");
+    }
+}

@@ -1,0 +1,279 @@
+//! Who is alive in which process group.
+//!
+//! `kill(-pgid, 0)` can't answer that: it succeeds for a group whose only member is a zombie, and the leader stays a
+//! zombie until its group is known to be gone. So the answer comes from `/proc/*/stat`. One scan serves every session:
+//! 64 sessions that end at once and look once per tick cost one scan per tick, not 64.
+//!
+//! A scan is no snapshot. A process that forks and exits while the scan runs can be missed together with its child, when
+//! the child's id lies behind the scan and its own ahead of it. Whoever acts on a zero sends KILL before it reaps, which
+//! needs no census to be complete.
+
+#![allow(unsafe_code)]
+
+use std::{
+    ffi::CStr,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    time::Instant,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, open, openat},
+    sys::stat::Mode,
+    unistd::{Pid, Whence, lseek, read},
+};
+
+/// Room for the directory entries of one `getdents64`: about a thousand processes.
+const LISTING_BYTES: usize = 32 * 1024;
+/// The first eighteen fields of a stat line: a name of at most 64 bytes and numbers of at most 20 digits.
+const STAT_BYTES: usize = 512;
+/// In a `linux_dirent64`: inode and offset (8 bytes each), record length (2), type (1), then the name, NUL-terminated.
+const DIRENT_LENGTH_AT: usize = 16;
+const DIRENT_NAME_AT: usize = 19;
+
+/// Counts the live members of process groups. Its buffers are reused from scan to scan.
+#[derive(Debug)]
+pub struct Census {
+    proc: OwnedFd,
+    listing: Vec<u8>,
+    /// The group of each live process, sorted: a group's members stand together.
+    groups: Vec<i32>,
+    /// When the scan behind `groups` began.
+    taken: Option<Instant>,
+}
+
+impl Census {
+    /// Opens `/proc`.
+    ///
+    /// # Errors
+    /// The kernel's error when it can't be opened.
+    pub fn new() -> Result<Census, Errno> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let proc = open("/proc", flags, Mode::empty())?;
+        Ok(Census {
+            proc,
+            listing: vec![0; LISTING_BYTES],
+            groups: Vec::new(),
+            taken: None,
+        })
+    }
+
+    /// How many processes of the group `pgid` run (zombies don't), as of some time at or after `not_before`.
+    ///
+    /// # Errors
+    /// The kernel's error when the scan could not be finished (descriptors or memory ran out): nothing is known then.
+    pub fn alive(&mut self, pgid: Pid, not_before: Instant) -> Result<usize, Errno> {
+        if self.taken.is_none_or(|taken| taken < not_before) {
+            let began = Instant::now();
+            self.taken = None;
+            self.scan()?;
+            self.taken = Some(began);
+        }
+        let pgid = pgid.as_raw();
+        let from = self.groups.partition_point(|&group| group < pgid);
+        let to = self.groups.partition_point(|&group| group <= pgid);
+        Ok(to - from)
+    }
+
+    fn scan(&mut self) -> Result<(), Errno> {
+        self.groups.clear();
+        lseek(&self.proc, 0, Whence::SeekSet)?;
+        loop {
+            let filled = list(&self.proc, &mut self.listing)?;
+            if filled == 0 {
+                break;
+            }
+            let mut rest = &self.listing[..filled];
+            while !rest.is_empty() {
+                let length =
+                    u16::from_ne_bytes([rest[DIRENT_LENGTH_AT], rest[DIRENT_LENGTH_AT + 1]]);
+                let (entry, next) = rest.split_at(usize::from(length));
+                rest = next;
+                let name = CStr::from_bytes_until_nul(&entry[DIRENT_NAME_AT..])
+                    .expect("the kernel terminates names");
+                if name.to_bytes().first().is_some_and(u8::is_ascii_digit)
+                    && let Some(group) = live_group_of(&self.proc, name)?
+                {
+                    self.groups.push(group);
+                }
+            }
+        }
+        self.groups.sort_unstable();
+        Ok(())
+    }
+}
+
+/// One `getdents64`: bytes of whole entries, 0 at the end.
+fn list(directory: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: the buffer is borrowed for the call, and the kernel writes at most `len` bytes into it.
+    let filled = unsafe {
+        libc::syscall(
+            libc::SYS_getdents64,
+            directory.as_raw_fd(),
+            buffer.as_mut_ptr(),
+            buffer.len(),
+        )
+    };
+    let filled = Errno::result(filled)?;
+    Ok(usize::try_from(filled).expect("not negative, as it is no error"))
+}
+
+/// The group of one process; `None` when it is dead or vanished since it was listed.
+fn live_group_of(proc: &OwnedFd, pid: &CStr) -> Result<Option<i32>, Errno> {
+    let mut path = [0; 32];
+    let mut end = 0;
+    for part in [pid.to_bytes(), b"/stat\0"] {
+        path[end..end + part.len()].copy_from_slice(part);
+        end += part.len();
+    }
+    let path = CStr::from_bytes_until_nul(&path).expect("terminated above");
+    let mut line = [0; STAT_BYTES];
+    let stat = openat(
+        proc.as_fd(),
+        path,
+        OFlag::O_RDONLY | OFlag::O_CLOEXEC,
+        Mode::empty(),
+    );
+    match stat.and_then(|stat| read(stat, &mut line)) {
+        Ok(filled) => Ok(parse(&line[..filled])),
+        // ENOENT: gone before the open. ESRCH: gone before the read. EACCES, EPERM: hidden, so of another user.
+        Err(Errno::ENOENT | Errno::ESRCH | Errno::EACCES | Errno::EPERM) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The process group in a stat line, `None` when the process is dead.
+///
+/// The name is the process's own choice and may hold spaces and parentheses; what follows the last `)` is numbers. A
+/// process whose first thread has ended while others run is shown as a zombie, with more than one thread left.
+fn parse(line: &[u8]) -> Option<i32> {
+    let name_end = line.iter().rposition(|&byte| byte == b')')?;
+    let mut fields = line[name_end + 1..]
+        .split(u8::is_ascii_whitespace)
+        .filter(|field| !field.is_empty())
+        .map(|field| str::from_utf8(field).unwrap_or(""));
+    let state = fields.next()?;
+    let group = fields.nth(1)?.parse().ok()?;
+    let dead = match state {
+        "X" | "x" => true,
+        "Z" => fields.nth(14)?.parse::<u64>().ok()? <= 1,
+        _ => false,
+    };
+    (!dead).then_some(group)
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::Signal;
+
+    use super::*;
+    use crate::process::{
+        Delivery, Spawned, spawn,
+        testing::{launch, read_line, wait_for_exit},
+    };
+
+    fn line(name: &str, state: char, threads: u64) -> String {
+        format!(
+            "42 ({name}) {state} 1 77 78 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 {threads} 0 99 1000 10 18446744073709551615"
+        )
+    }
+
+    #[test]
+    fn names_with_spaces_and_parentheses_are_no_fields() {
+        for name in ["sh", "a b", ") Z 9 9 (", "))", "", "\n"] {
+            assert_eq!(parse(line(name, 'S', 1).as_bytes()), Some(77), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn zombies_and_dead_are_not_alive_unless_threads_remain() {
+        assert_eq!(parse(line("x", 'Z', 1).as_bytes()), None);
+        assert_eq!(parse(line("x", 'Z', 0).as_bytes()), None);
+        assert_eq!(parse(line("x", 'X', 1).as_bytes()), None);
+        assert_eq!(parse(line("x", 'Z', 2).as_bytes()), Some(77));
+        for state in ['R', 'S', 'D', 'T', 't', 'I'] {
+            assert_eq!(parse(line("x", state, 1).as_bytes()), Some(77));
+        }
+    }
+
+    #[test]
+    fn a_cut_line_is_not_a_process() {
+        let whole = line("sh", 'Z', 2);
+        for cut in 0..whole.find(" 77").unwrap() + 2 {
+            assert_eq!(parse(&whole.as_bytes()[..cut]), None);
+        }
+    }
+
+    #[test]
+    fn a_zombie_leader_counts_for_kill_but_not_for_the_census() {
+        let Spawned { leader, .. } = spawn(&launch(&["/bin/sh", "-c", "exit 0"])).unwrap();
+        wait_for_exit(&leader);
+        assert_eq!(nix::sys::signal::killpg(leader.pid(), None), Ok(()));
+        assert_eq!(
+            Census::new().unwrap().alive(leader.pid(), Instant::now()),
+            Ok(0)
+        );
+        leader.reap().unwrap();
+    }
+
+    #[test]
+    fn members_are_counted_and_an_old_scan_serves_until_it_is_too_old() {
+        let script = "sleep 1000 & sleep 1000 & echo up; wait";
+        let Spawned { leader, stdout, .. } = spawn(&launch(&["/bin/sh", "-c", script])).unwrap();
+        assert_eq!(read_line(&stdout), "up");
+        let mut census = Census::new().unwrap();
+        let before = Instant::now();
+        assert_eq!(census.alive(leader.pid(), before), Ok(3));
+        assert_eq!(leader.signal_group(Signal::SIGKILL), Delivery::Delivered);
+        wait_for_exit(&leader);
+        assert_eq!(
+            census.alive(leader.pid(), before),
+            Ok(3),
+            "no new scan was asked for"
+        );
+        while census.alive(leader.pid(), Instant::now()).unwrap() > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            census.alive(leader.pid(), before),
+            Ok(0),
+            "the newer scan serves as well"
+        );
+        leader.reap().unwrap();
+    }
+
+    #[test]
+    fn processes_that_vanish_during_the_scan_do_not_end_it() {
+        std::thread::scope(|scope| {
+            let churn = scope.spawn(|| {
+                for _ in 0..50 {
+                    let Spawned { leader, .. } =
+                        spawn(&launch(&["/bin/sh", "-c", "exit 0"])).unwrap();
+                    wait_for_exit(&leader);
+                    leader.reap().unwrap();
+                }
+            });
+            let mut census = Census::new().unwrap();
+            while !churn.is_finished() {
+                assert!(
+                    census
+                        .alive(nix::unistd::getpgrp(), Instant::now())
+                        .unwrap()
+                        >= 1
+                );
+            }
+            churn.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_scan_longer_than_one_listing_sees_everyone() {
+        let Spawned { leader, stdout, .. } =
+            spawn(&launch(&["/bin/sh", "-c", "echo up; sleep 1000"])).unwrap();
+        assert_eq!(read_line(&stdout), "up");
+        let mut census = Census::new().unwrap();
+        // The smallest buffer that holds the longest name of /proc.
+        census.listing.truncate(128);
+        assert!(census.alive(leader.pid(), Instant::now()).unwrap() >= 1);
+    }
+}
