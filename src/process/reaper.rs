@@ -114,7 +114,8 @@ impl Leader {
         // By pid: waiting by pidfd needs Linux 5.4, and the pid is as certain while we hold it unreaped.
         match waitid(Id::Pid(self.pid), flags) {
             Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => false,
-            // ECHILD: the kernel doesn't know it as our child, and it won't exit a second time.
+            // ECHILD: the kernel no longer knows it as our child, and it can't exit twice. EINVAL: nix has no name for the
+            // real-time signal that ended it.
             Ok(_) | Err(_) => true,
         }
     }
@@ -238,7 +239,12 @@ mod tests {
             let (exit, _) = run(&launch(&["/bin/sh", "-c", &format!("exit {code}")]));
             assert_eq!((exit.code, exit.signal), (Some(code), None));
         }
-        for signal in [libc::SIGTERM, libc::SIGKILL, libc::SIGSEGV] {
+        for signal in [
+            libc::SIGTERM,
+            libc::SIGKILL,
+            libc::SIGSEGV,
+            libc::SIGRTMIN(),
+        ] {
             let (exit, _) = run(&launch(&["/bin/sh", "-c", &format!("kill -{signal} $$")]));
             assert_eq!((exit.code, exit.signal), (None, Some(signal)));
         }
@@ -332,7 +338,7 @@ mod tests {
 
     #[test]
     fn accounting_is_that_of_the_child() {
-        let burn = "i=0; while [  -lt 200000 ]; do i=0(i+1)); done";
+        let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         let (exit, _) = run(&launch(&["/bin/sh", "-c", burn]));
         assert!(
             exit.cpu > Duration::from_millis(1) && exit.cpu < Duration::from_secs(600),

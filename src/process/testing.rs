@@ -52,7 +52,12 @@ pub(super) fn read_line(fd: &OwnedFd) -> String {
 
 /// Starts, reads stdout to its end, reaps.
 pub(super) fn run(launch: &Launch) -> (Exit, String) {
-    let Spawned { leader, stdout, .. } = spawn(launch).unwrap();
+    let Spawned {
+        leader,
+        stdout,
+        stderr: _open,
+        ..
+    } = spawn(launch).unwrap();
     let text = read_to_end(stdout);
     wait_for_exit(&leader);
     (leader.reap().unwrap(), text)
