@@ -225,13 +225,15 @@ impl Driver {
                 self.publish(Status::Failed, reason, None);
             }
             Some(Finish::Reap(status, reason)) => match self.leader.take().map(Leader::reap) {
-                Some(Ok(exit)) => self.publish(status, reason, Some(exit)),
-                // Somebody else's bug, such as a foreign waitpid in this process: say that it isn't known.
+                Some(Ok(exit)) if exit.code.is_some() || exit.signal.is_some() => {
+                    self.publish(status, reason, Some(exit));
+                }
+                // The kernel no longer knew the child: how it ended can't be told.
+                Some(Ok(_)) | None => self.publish(Status::Failed, reason, None),
                 Some(Err(leader)) => {
                     self.leader = Some(leader);
                     self.publish(Status::Failed, reason, None);
                 }
-                None => self.publish(Status::Failed, reason, None),
             },
         }
     }

@@ -38,7 +38,13 @@ pub async fn run(
         let (read, filled) = source.read(block, &stop).await;
         block = filled;
         match read {
-            Read::Data(_) => block = take_in(&session, stream, &mut decoder, block, &thread),
+            Read::Data(_) => {
+                block = take_in(&session, stream, &mut decoder, block, &thread);
+                // A writer that never pauses always has data, which wins over the stop in the backend.
+                if stop.is_requested() {
+                    break PumpEnd::Cut;
+                }
+            }
             Read::Eof => break PumpEnd::Eof,
             Read::Stopped => break PumpEnd::Cut,
             Read::Failed(errno) => {
