@@ -147,12 +147,7 @@ impl RecordLog {
     ///
     /// # Errors
     /// When the text at `cursor` was evicted or doesn't exist yet; `out` is then unchanged.
-    pub fn page(
-        &self,
-        cursor: u64,
-        limits: PageLimits,
-        out: &mut Page,
-    ) -> Result<(), CursorError> {
+    pub fn page(&self, cursor: u64, limits: PageLimits, out: &mut Page) -> Result<(), CursorError> {
         let (base, next) = (self.base_cursor(), self.next);
         if cursor < base {
             return Err(CursorError::Expired { base, next });
@@ -166,7 +161,9 @@ impl RecordLog {
         out.base_cursor = base;
         out.next_cursor = cursor;
         out.end_cursor = next;
-        let first = self.extents.partition_point(|extent| extent.next() <= cursor);
+        let first = self
+            .extents
+            .partition_point(|extent| extent.next() <= cursor);
         for extent in self.extents.range(first..) {
             if !extent.copy_into(limits, out) {
                 break;
@@ -192,7 +189,8 @@ impl RecordLog {
             let len = floor(rest, room);
             if len == 0 {
                 let block = self.slab.take();
-                self.extents.push_back(Extent::empty(block, stream, self.next));
+                self.extents
+                    .push_back(Extent::empty(block, stream, self.next));
                 continue;
             }
             let (piece, behind) = rest.split_at(len);

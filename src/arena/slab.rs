@@ -357,10 +357,7 @@ mod tests {
         assert_eq!(contents, [7; 8]);
         let held: Vec<Block> = (0..8).map(|_| slab.take()).collect();
         let warm: Vec<bool> = held.iter().map(|block| block.bytes()[0] == 7).collect();
-        assert_eq!(
-            warm,
-            [true, true, false, false, false, false, false, false]
-        );
+        assert_eq!(warm, [true, true, false, false, false, false, false, false]);
     }
 
     #[test]
@@ -370,7 +367,11 @@ mod tests {
         drop(slab);
         let sum = std::thread::spawn(move || {
             block.extend_from_slice(&[1; 1000]);
-            block.filled().iter().map(|&byte| u32::from(byte)).sum::<u32>()
+            block
+                .filled()
+                .iter()
+                .map(|&byte| u32::from(byte))
+                .sum::<u32>()
         });
         assert_eq!(sum.join().expect("thread"), 1000);
     }
