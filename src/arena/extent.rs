@@ -127,10 +127,8 @@ impl Extent {
             }
             entries += 1;
         }
-        // The new entry itself may not fit.
-        BLOCK_BYTES
-            .checked_sub(self.end + ENTRY_BYTES * entries)
-            .unwrap_or(0)
+        // Nothing is left when the new entry itself doesn't fit.
+        BLOCK_BYTES.saturating_sub(self.end + ENTRY_BYTES * entries)
     }
 
     /// Adds text, not empty and of no more than [`Extent::room`] bytes.
@@ -295,8 +293,10 @@ impl Extent {
 
     /// Code points of a part of the text.
     fn count(&self, part: &[u8]) -> usize {
-        if part.len() == self.len() || self.is_ascii() {
-            self.code_points.min(part.len())
+        if part.len() == self.len() {
+            self.code_points
+        } else if self.is_ascii() {
+            part.len()
         } else {
             count(part)
         }

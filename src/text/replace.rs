@@ -80,6 +80,8 @@ fn transcode(input: &[u8], output: &mut [u8; OUTPUT]) -> (usize, usize) {
     let mut at = 0;
     let mut written = 0;
     let mut state = START;
+    // Bytes of an unfinished character; they are written already, and taken back if it fails.
+    let mut pending = 0;
     while at < input.len() {
         if state == START
             && let Some(window) = input[at..].first_chunk::<{ GROUP + LANE }>()
@@ -92,16 +94,17 @@ fn transcode(input: &[u8], output: &mut [u8; OUTPUT]) -> (usize, usize) {
         }
         let group = &input[at..input.len().min(at + GROUP)];
         for &byte in group {
-            let step = &STEPS[usize::from(state | CLASSES[usize::from(byte)])];
-            written -= usize::from(step.back);
-            let word = step.word | u64::from(byte) * u64::from(step.place);
+            let cell = ROWS[usize::from(byte)] >> state;
+            let action = &ACTIONS[usize::from(cell.to_le_bytes()[0] & ACTION_BITS)];
+            state = cell & STATE_BITS;
+            written -= pending & usize::from(action.taken_back);
+            let word = action.word | (u64::from(byte) * u64::from(action.place));
             output[written..written + 8].copy_from_slice(&word.to_le_bytes());
-            written += usize::from(step.len);
-            state = step.next;
+            written += usize::from(action.len);
+            pending = (pending & usize::from(action.kept)) + usize::from(action.added);
         }
         at += group.len();
     }
-    let pending = usize::from(PENDING[usize::from(state >> 4)]);
     (at - pending, written - pending)
 }
 
@@ -115,7 +118,7 @@ fn lone_bytes(window: &[u8; GROUP + LANE]) -> (u64, usize) {
         high |= (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * index);
     }
     // The group's last byte may have a neighbour behind the group.
-    let joined = high & (high >> 1) | high & 1 << (GROUP - 1);
+    let joined = (high & (high >> 1)) | (high & (1 << (GROUP - 1)));
     let len = joined.trailing_zeros();
     (
         high & 1u64.checked_shl(len).map_or(u64::MAX, |bit| bit - 1),
@@ -154,163 +157,144 @@ fn copy_between(
     }
 }
 
-/// What one byte does in one state. The bytes of an unfinished character are already written; an
-/// error takes them back.
+/// What one byte does to the output, without a branch on which action it is.
 #[derive(Clone, Copy)]
-struct Step {
+struct Action {
+    /// Mask: whether the pending bytes are taken back first.
+    taken_back: u8,
     /// U+FFFD once, twice or not at all.
     word: u64,
     /// Factor that puts the byte behind them, or drops it.
     place: u32,
-    /// Written bytes to take back first.
-    back: u8,
     /// Bytes of the word that count.
     len: u8,
-    /// The next state.
-    next: u8,
+    /// Mask: whether bytes that were pending are so still.
+    kept: u8,
+    /// Whether the byte itself is pending.
+    added: u8,
 }
 
-// Byte classes: ranges of bytes that no state tells apart.
-const ASCII: u8 = 0;
-const CONTINUATION_80_8F: u8 = 1;
-const CONTINUATION_90_9F: u8 = 2;
-const CONTINUATION_A0_BF: u8 = 3;
-const LEAD_TWO: u8 = 4;
-const LEAD_E0: u8 = 5;
-const LEAD_THREE: u8 = 6;
-const LEAD_ED: u8 = 7;
-const LEAD_F0: u8 = 8;
-const LEAD_FOUR: u8 = 9;
-const LEAD_F4: u8 = 10;
-const NEVER: u8 = 11;
+/// The byte starts or continues a character.
+const PUT: u8 = 0;
+/// The byte starts a character, where another was to go on.
+const REPLACE_AND_PUT: u8 = 1;
+/// The byte starts nothing.
+const REPLACE: u8 = 2;
+/// The byte starts nothing, where a character was to go on.
+const REPLACE_BOTH: u8 = 3;
+/// Added to the first two when the byte's character is unfinished.
+const UNFINISHED: u8 = 4;
 
-// States, in the upper half of a byte so that a class can be added. The name says what was seen.
-const START: u8 = 0;
-const AFTER_LEAD_TWO: u8 = 1 << 4;
-const AFTER_E0: u8 = 2 << 4;
-const AFTER_LEAD_THREE: u8 = 3 << 4;
-const AFTER_ED: u8 = 4 << 4;
-const AFTER_F0: u8 = 5 << 4;
-const AFTER_LEAD_FOUR: u8 = 6 << 4;
-const AFTER_F4: u8 = 7 << 4;
-const TWO_OF_THREE: u8 = 8 << 4;
-const TWO_OF_FOUR: u8 = 9 << 4;
-const THREE_OF_FOUR: u8 = 10 << 4;
-
-/// Bytes of an unfinished character that are written in each state.
-const PENDING: [u8; 16] = [0, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 0, 0, 0, 0, 0];
-
-static CLASSES: [u8; 256] = {
-    let mut classes = [ASCII; 256];
-    let mut byte = 0x80;
-    while byte < 256 {
-        classes[byte] = match byte {
-            0x80..=0x8f => CONTINUATION_80_8F,
-            0x90..=0x9f => CONTINUATION_90_9F,
-            0xa0..=0xbf => CONTINUATION_A0_BF,
-            0xc2..=0xdf => LEAD_TWO,
-            0xe0 => LEAD_E0,
-            0xed => LEAD_ED,
-            0xe1..=0xef => LEAD_THREE,
-            0xf0 => LEAD_F0,
-            0xf1..=0xf3 => LEAD_FOUR,
-            0xf4 => LEAD_F4,
-            _ => NEVER,
-        };
-        byte += 1;
-    }
-    classes
+static ACTIONS: [Action; 8] = {
+    let put = Action {
+        taken_back: 0,
+        word: 0,
+        place: 1,
+        len: 1,
+        kept: 0,
+        added: 0,
+    };
+    let replace = Action {
+        word: REPLACEMENT_WORD,
+        place: 0,
+        len: 3,
+        ..put
+    };
+    let replace_and_put = Action {
+        taken_back: u8::MAX,
+        place: 1 << 24,
+        len: 4,
+        ..replace
+    };
+    let replace_both = Action {
+        taken_back: u8::MAX,
+        word: REPLACEMENT_WORD | (REPLACEMENT_WORD << 24),
+        len: 6,
+        ..replace
+    };
+    let mut actions = [put; 8];
+    actions[REPLACE as usize] = replace;
+    actions[REPLACE_BOTH as usize] = replace_both;
+    actions[REPLACE_AND_PUT as usize] = replace_and_put;
+    actions[(PUT | UNFINISHED) as usize] = Action {
+        kept: u8::MAX,
+        added: 1,
+        ..put
+    };
+    actions[(REPLACE_AND_PUT | UNFINISHED) as usize] = Action {
+        added: 1,
+        ..replace_and_put
+    };
+    actions
 };
 
-/// The state after a byte that continues the character, by table 3-7 of the Unicode standard.
-const fn continued(state: u8, class: u8) -> Option<u8> {
-    let continues = matches!(
-        class,
-        CONTINUATION_80_8F | CONTINUATION_90_9F | CONTINUATION_A0_BF
-    );
-    match (state, class) {
-        (AFTER_E0, CONTINUATION_A0_BF) => Some(TWO_OF_THREE),
-        (AFTER_ED, CONTINUATION_80_8F | CONTINUATION_90_9F) => Some(TWO_OF_THREE),
-        (AFTER_F0, CONTINUATION_90_9F | CONTINUATION_A0_BF) => Some(TWO_OF_FOUR),
-        (AFTER_F4, CONTINUATION_80_8F) => Some(TWO_OF_FOUR),
-        (AFTER_LEAD_THREE, _) if continues => Some(TWO_OF_THREE),
-        (AFTER_LEAD_FOUR, _) if continues => Some(TWO_OF_FOUR),
-        (TWO_OF_FOUR, _) if continues => Some(THREE_OF_FOUR),
-        (AFTER_LEAD_TWO | TWO_OF_THREE | THREE_OF_FOUR, _) if continues => Some(START),
+// States: what may follow. Each is the place of its cell in a row, in bits.
+const START: u64 = 0;
+const ONE_MORE: u64 = 8;
+const TWO_MORE: u64 = 16;
+const THREE_MORE: u64 = 24;
+const AFTER_E0: u64 = 32;
+const AFTER_ED: u64 = 40;
+const AFTER_F0: u64 = 48;
+const AFTER_F4: u64 = 56;
+
+/// The bits of a cell that are the next state; below them is the action.
+const STATE_BITS: u64 = 0x38;
+const ACTION_BITS: u8 = 0x07;
+
+/// For each byte its cells for all states. A state's transition is then one shift, which keeps the
+/// chain from byte to byte short: what is loaded depends on the byte alone.
+static ROWS: [u64; 256] = {
+    let mut rows = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut state = START;
+        while state <= AFTER_F4 {
+            rows[byte] |= cell(state, byte) << state;
+            state += 8;
+        }
+        byte += 1;
+    }
+    rows
+};
+
+const fn cell(state: u64, byte: usize) -> u64 {
+    let (next, action) = match (continued(state, byte), started(byte)) {
+        (Some(next), _) => (next, PUT),
+        (None, Some(next)) if state == START => (next, PUT),
+        (None, Some(next)) => (next, REPLACE_AND_PUT),
+        (None, None) if state == START => (START, REPLACE),
+        (None, None) => (START, REPLACE_BOTH),
+    };
+    let unfinished = if next == START { 0 } else { UNFINISHED };
+    next | (action | unfinished) as u64
+}
+
+/// The state after a byte that continues a character, by table 3-7 of the Unicode standard.
+const fn continued(state: u64, byte: usize) -> Option<u64> {
+    match (state, byte) {
+        (ONE_MORE, 0x80..=0xbf) => Some(START),
+        (TWO_MORE, 0x80..=0xbf) => Some(ONE_MORE),
+        (THREE_MORE, 0x80..=0xbf) => Some(TWO_MORE),
+        (AFTER_E0, 0xa0..=0xbf) => Some(ONE_MORE),
+        (AFTER_ED, 0x80..=0x9f) => Some(ONE_MORE),
+        (AFTER_F0, 0x90..=0xbf) => Some(TWO_MORE),
+        (AFTER_F4, 0x80..=0x8f) => Some(TWO_MORE),
         _ => None,
     }
 }
 
 /// The state after a byte that starts a character, or is one.
-const fn started(class: u8) -> Option<u8> {
-    match class {
-        ASCII => Some(START),
-        LEAD_TWO => Some(AFTER_LEAD_TWO),
-        LEAD_E0 => Some(AFTER_E0),
-        LEAD_THREE => Some(AFTER_LEAD_THREE),
-        LEAD_ED => Some(AFTER_ED),
-        LEAD_F0 => Some(AFTER_F0),
-        LEAD_FOUR => Some(AFTER_LEAD_FOUR),
-        LEAD_F4 => Some(AFTER_F4),
+const fn started(byte: usize) -> Option<u64> {
+    match byte {
+        0x00..=0x7f => Some(START),
+        0xc2..=0xdf => Some(ONE_MORE),
+        0xe0 => Some(AFTER_E0),
+        0xed => Some(AFTER_ED),
+        0xe1..=0xef => Some(TWO_MORE),
+        0xf0 => Some(AFTER_F0),
+        0xf1..=0xf3 => Some(THREE_MORE),
+        0xf4 => Some(AFTER_F4),
         _ => None,
     }
 }
-
-/// Indexed by state plus class; a full 256 entries so that no index needs a check.
-static STEPS: [Step; 256] = {
-    let unused = Step {
-        word: 0,
-        place: 0,
-        back: 0,
-        len: 0,
-        next: START,
-    };
-    let mut steps = [unused; 256];
-    let mut state = START;
-    while state <= THREE_OF_FOUR {
-        let mut class = ASCII;
-        while class <= NEVER {
-            let pending = PENDING[(state >> 4) as usize];
-            steps[(state | class) as usize] = match (continued(state, class), started(class)) {
-                (Some(next), _) => Step {
-                    word: 0,
-                    place: 1,
-                    back: 0,
-                    len: 1,
-                    next,
-                },
-                (None, Some(next)) if pending == 0 => Step {
-                    word: 0,
-                    place: 1,
-                    back: 0,
-                    len: 1,
-                    next,
-                },
-                (None, Some(next)) => Step {
-                    word: REPLACEMENT_WORD,
-                    place: 1 << 24,
-                    back: pending,
-                    len: 4,
-                    next,
-                },
-                (None, None) if pending == 0 => Step {
-                    word: REPLACEMENT_WORD,
-                    place: 0,
-                    back: 0,
-                    len: 3,
-                    next: START,
-                },
-                (None, None) => Step {
-                    word: REPLACEMENT_WORD | REPLACEMENT_WORD << 24,
-                    place: 0,
-                    back: pending,
-                    len: 6,
-                    next: START,
-                },
-            };
-            class += 1;
-        }
-        state += 1 << 4;
-    }
-    steps
-};

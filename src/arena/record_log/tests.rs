@@ -14,26 +14,23 @@ use Stream::{Stderr, Stdout};
 struct Twin {
     budget: Budget,
     chars: VecDeque<(Stream, char)>,
+    bytes: usize,
     base: u64,
 }
 
 impl Twin {
     fn add(&mut self, stream: Stream, text: &str) {
         self.chars.extend(text.chars().map(|c| (stream, c)));
-        let mut bytes = self.bytes();
-        while bytes > self.budget.bytes
+        self.bytes += text.len();
+        while self.bytes > self.budget.bytes
             || self
                 .budget
                 .records
                 .is_some_and(|most| self.chars.len() as u64 > most)
         {
-            bytes -= self.chars.pop_front().expect("over budget").1.len_utf8();
+            self.bytes -= self.chars.pop_front().expect("over budget").1.len_utf8();
             self.base += 1;
         }
-    }
-
-    fn bytes(&self) -> usize {
-        self.chars.iter().map(|(_, c)| c.len_utf8()).sum()
     }
 
     fn next(&self) -> u64 {
@@ -334,6 +331,8 @@ fn each_adoption_may_leave_a_nearly_empty_block_behind() {
 #[derive(Clone, Debug)]
 enum Step {
     Append(Stream, String),
+    /// So many appends of one character, on changing streams.
+    Alternate(char, usize),
     /// A text to adopt, and how many bytes lie before it in the block.
     Adopt(Stream, String, usize),
     /// Where to read, as a fraction of the range and one beyond on each side.
@@ -373,6 +372,8 @@ fn step(most_text: usize) -> impl Strategy<Value = Step> {
         4 => (stream(), text(most_text)).prop_map(|(stream, text)| Step::Append(stream, text)),
         1 => (stream(), adopted, 0usize..4)
             .prop_map(|(stream, text, before)| Step::Adopt(stream, text, before)),
+        1 => (prop::sample::select(vec!['x', '\u{e9}', '\u{4e2d}', '\u{1f600}']), 0..=most_text / 2)
+            .prop_map(|(c, count)| Step::Alternate(c, count)),
         3 => (-0.1f64..1.1, any_limits()).prop_map(|(place, limits)| Step::Page(place, limits)),
     ]
 }
@@ -385,6 +386,7 @@ fn play(budget: Budget, steps: Vec<Step>) {
     let mut twin = Twin {
         budget,
         chars: VecDeque::new(),
+        bytes: 0,
         base: 0,
     };
     let mut out = Page::default();
@@ -393,6 +395,13 @@ fn play(budget: Budget, steps: Vec<Step>) {
             Step::Append(stream, text) => {
                 add(&mut log, stream, &text);
                 twin.add(stream, &text);
+            }
+            Step::Alternate(c, count) => {
+                for turn in 0..count {
+                    let stream = if turn % 2 == 0 { Stdout } else { Stderr };
+                    add(&mut log, stream, c.encode_utf8(&mut [0; 4]));
+                    twin.add(stream, c.encode_utf8(&mut [0; 4]));
+                }
             }
             Step::Adopt(stream, text, before) => {
                 let before = before.min(READ_BYTES - text.len());
@@ -412,7 +421,7 @@ fn play(budget: Budget, steps: Vec<Step>) {
         }
         assert_eq!(log.base_cursor(), twin.base);
         assert_eq!(log.next_cursor(), twin.next());
-        assert_eq!(log.retained_bytes(), twin.bytes());
+        assert_eq!(log.retained_bytes(), twin.bytes);
         assert_eq!(log.truncated(), twin.base > 0);
         assert!(log.extents.len() <= max_blocks(budget.bytes));
         let held = max_blocks(budget.bytes) + 1 - slab.free_blocks();
