@@ -1,4 +1,11 @@
 //! Text kept within a budget: fixed-size blocks from a slab, and the record log of one session.
+//!
+//! The layer is given plain numbers and valid text; it knows neither pipes nor decoding.
+
+mod code_points;
+mod extent;
+pub mod record_log;
+pub mod slab;
 
 pub mod slab;
 
