@@ -21,6 +21,8 @@ mod reply;
 mod schema;
 mod server;
 pub mod stdio;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod transport;
 mod wire;

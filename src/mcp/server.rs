@@ -51,7 +51,8 @@ pub(super) struct Server {
     handle: Handle,
     settings: Settings,
     tools: Vec<Tool>,
-    calls: Semaphore,
+    /// One permit for each call that may be in flight.
+    pub(super) calls: Semaphore,
     pages: Mutex<Vec<Page>>,
     /// Cancelled when input ends.
     eof: CancellationToken,
