@@ -1,1 +1,143 @@
-//! mcp.
+//! The wire: MCP over the two descriptors that the client handed over.
+//!
+//! A request's way: [`frame`] cuts it out of the stream, [`wire`] reads it, [`server`] dispatches it, [`args`] checks what it
+//! asks, the supervisor's handle does it, [`reply`] puts the outcome into words, [`wire`] writes it, [`transport`] sends it.
+//! This layer owns the protocol and nothing of the sessions: signals and the end of sessions are its caller's.
+
+use std::{io, time::Duration};
+
+use rmcp::service::serve_directly_with_ct;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{Config, Profile, Results},
+    supervisor::handle::Handle,
+};
+
+mod args;
+mod frame;
+mod id_scan;
+mod reply;
+mod schema;
+mod server;
+pub mod stdio;
+#[cfg(test)]
+mod tests;
+mod tools;
+mod transport;
+mod wire;
+
+pub use stdio::Protocol;
+
+/// How long answers may take after input has ended or the server was told to stop. Covers a write's full time, and leaves a
+/// process that has 3 s to exit the time to end its sessions.
+const GRACE: Duration = Duration::from_millis(1_500);
+
+/// What the tools show of the Owner's config, and what they check themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Approved commands, in the config's order.
+    pub profiles: Vec<Profile>,
+    /// See [`Limits`].
+    pub limits: Limits,
+    /// Layout of results.
+    pub results: Results,
+}
+
+/// The Owner's bounds that clients are told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest lifetime that a client may ask for.
+    pub max_timeout_ms: u64,
+    /// UTF-8 bytes of one write.
+    pub max_input_bytes: usize,
+}
+
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Self {
+        Self {
+            profiles: config.commands.clone(),
+            limits: Limits {
+                max_timeout_ms: config.max_timeout_ms,
+                max_input_bytes: config.max_input_bytes,
+            },
+            results: config.results,
+        }
+    }
+}
+
+/// Why serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Input ended. What was received before has been answered, as far as that took no longer than the grace.
+    InputEnded,
+    /// The client takes no more replies.
+    ClientGone,
+    /// The caller said so.
+    Shutdown,
+}
+
+/// Serves one client until input ends, the client is gone, or `shutdown` is cancelled; and no more than 1.5 s longer, even
+/// when the client doesn't read. To be called on a current-thread runtime with I/O and time enabled: calls keep the order of
+/// their arrival only there.
+///
+/// # Errors
+///
+/// When the descriptors can't be made ready.
+///
+/// # Cancel safety
+///
+/// Dropping the future ends the service as `shutdown` does, without waiting for it.
+pub async fn serve(
+    handle: Handle,
+    settings: Settings,
+    protocol: Protocol,
+    shutdown: CancellationToken,
+) -> io::Result<Ended> {
+    let ends = transport::Ends {
+        service: shutdown.child_token(),
+        ..transport::Ends::default()
+    };
+    let transport = transport::Stdio::new(protocol, settings.results, ends.clone())?;
+    let server = server::Server::new(handle, settings, ends.eof.clone());
+    Ok(run(server, transport, ends, &shutdown).await)
+}
+
+/// Runs any server over the transport: the part of [`serve`] that knows nothing of the tools.
+async fn run<S: rmcp::ServerHandler>(
+    server: S,
+    transport: transport::Stdio,
+    ends: transport::Ends,
+    shutdown: &CancellationToken,
+) -> Ended {
+    // Directly: the usual start waits for `initialize` and gives up at any notification that comes before it. Requests before
+    // `initialize` are answered, as the stateless revision wants anyway.
+    let service = serve_directly_with_ct(server, transport, None, ends.service.clone());
+    let mut waiting = std::pin::pin!(service.waiting());
+    let ended = async {
+        tokio::select! {
+            () = ends.eof.cancelled() => {}
+            () = ends.service.cancelled() => {}
+        }
+        tokio::time::sleep(GRACE).await;
+    };
+    let outcome = tokio::select! {
+        biased;
+        outcome = &mut waiting => Some(outcome),
+        () = ended => None,
+    };
+    match outcome {
+        Some(Ok(reason)) => tracing::debug!(?reason, "the service ended"),
+        Some(Err(error)) => tracing::error!(%error, "the service broke down"),
+        None => tracing::warn!("the client left replies unread, or a call outlasted its grace"),
+    }
+    // Whatever still wants to write gives up here; the service's task then ends by itself.
+    ends.closing.cancel();
+    if ends.gone.is_cancelled() {
+        Ended::ClientGone
+    } else if shutdown.is_cancelled() {
+        Ended::Shutdown
+    } else {
+        Ended::InputEnded
+    }
+}

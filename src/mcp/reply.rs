@@ -1,0 +1,735 @@
+//! Bodies of replies: what a success says, and what each refusal means to a client.
+//!
+//! A body is JSON text, serialised once into a buffer of about the right size; [`wire`](super::wire) lays it out.
+//! What must hold: a message is one line that a model can act on, names the argument at fault, and never carries the text of
+//! an OS error or a path of this machine.
+
+use std::{borrow::Cow, time::SystemTime};
+
+use jiff::Timestamp;
+use rmcp::model::CallToolResult;
+use serde::{Serialize, Serializer};
+
+use crate::{
+    arena::{Page, Run, Stream, Unit},
+    config::{Results, limits::MAX_CLIENT_ENV},
+    mcp::{
+        args::{BadArgument, one_line},
+        wire,
+    },
+    policy::{CwdRefused, EnvRefused},
+    process::SpawnError,
+    session::snapshot::{Output, Reason, Snapshot, Status},
+    supervisor::{
+        handle::{PageFacts, Written},
+        refusal::Refusal,
+    },
+};
+
+/// Why a call failed, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum Code {
+    InvalidArgument,
+    CommandNotFound,
+    CwdNotAllowed,
+    EnvNotAllowed,
+    StartFailed,
+    SessionLimit,
+    RecordLimit,
+    SessionNotFound,
+    SessionNotRunning,
+    CursorExpired,
+    InvalidCursor,
+    InputTooLarge,
+    InputBackpressure,
+    InputUncertain,
+    StdinClosed,
+    ShuttingDown,
+    Internal,
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Failure {
+    code: Code,
+    message: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base_cursor: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_uncertain: Option<bool>,
+}
+
+impl Failure {
+    fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            base_cursor: None,
+            next_cursor: None,
+            accepted_bytes: None,
+            input_uncertain: None,
+        }
+    }
+
+    fn with_cursors(self, base: u64, next: u64) -> Self {
+        Self {
+            base_cursor: Some(base),
+            next_cursor: Some(next),
+            ..self
+        }
+    }
+
+    fn with_accepted(self, accepted: usize) -> Self {
+        Self {
+            accepted_bytes: Some(accepted),
+            ..self
+        }
+    }
+
+    fn uncertain(self) -> Self {
+        Self {
+            input_uncertain: Some(true),
+            ..self
+        }
+    }
+}
+
+impl From<BadArgument> for Failure {
+    fn from(BadArgument(message): BadArgument) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::CommandNotFound => Self::new(
+                Code::CommandNotFound,
+                "command_id is not approved; use one that terminal_start's description lists",
+            ),
+            Refusal::Cwd(refused) => Self::new(Code::CwdNotAllowed, cwd(refused)),
+            Refusal::Env(refused) => Self::new(Code::EnvNotAllowed, env(&refused)),
+            Refusal::StartFailed(error) => Self::new(Code::StartFailed, start(error)),
+            Refusal::SessionLimit { max } => Self::new(
+                Code::SessionLimit,
+                format!("{max} sessions are running, as many as may; terminate one or wait until one ends"),
+            ),
+            Refusal::RecordLimit { max } => Self::new(
+                Code::RecordLimit,
+                format!("{max} sessions are retained, as many as may; retry when one that ended has expired"),
+            ),
+            Refusal::SessionNotFound => Self::new(
+                Code::SessionNotFound,
+                "session_id is unknown or no longer retained; start a new session",
+            ),
+            Refusal::SessionNotRunning { accepted } => Self::new(
+                Code::SessionNotRunning,
+                "the session is ending or has ended and takes no input; read its remaining output",
+            )
+            .with_accepted(accepted),
+            Refusal::CursorExpired { base, next } => Self::new(
+                Code::CursorExpired,
+                format!("output at cursor was evicted; some is lost, read on with cursor={base}"),
+            )
+            .with_cursors(base, next),
+            Refusal::InvalidCursor { base, next } => Self::new(
+                Code::InvalidCursor,
+                format!("cursor is beyond the output so far; read on with cursor={next}"),
+            )
+            .with_cursors(base, next),
+            Refusal::InputTooLarge { bytes, max } => Self::new(
+                Code::InputTooLarge,
+                format!("text holds {bytes} bytes, a write at most {max}; nothing was written, send it in parts"),
+            ),
+            Refusal::InputBackpressure { accepted } => Self::new(
+                Code::InputBackpressure,
+                format!("the process did not take the text in time; {accepted} bytes were accepted and stdin is closed now, so do not send it again to this session"),
+            )
+            .with_accepted(accepted)
+            .uncertain(),
+            Refusal::InputUncertain { accepted } => Self::new(
+                Code::InputUncertain,
+                "a write was cut off, so what the process took in is unknown and stdin is closed; do not send it again to this session",
+            )
+            .with_accepted(accepted)
+            .uncertain(),
+            Refusal::StdinClosed { accepted } => Self::new(
+                Code::StdinClosed,
+                "stdin of the session is closed and takes no more input; its output can still be read",
+            )
+            .with_accepted(accepted),
+            Refusal::ShuttingDown => Self::new(Code::ShuttingDown, "the server is shutting down"),
+            Refusal::Internal(fault) => {
+                tracing::error!(fault, "internal fault");
+                Self::new(
+                    Code::Internal,
+                    "a fault of the server; terminal_status tells what became of the session",
+                )
+            }
+        }
+    }
+}
+
+fn cwd(refused: CwdRefused) -> &'static str {
+    match refused {
+        CwdRefused::NotAbsolute => "cwd must be an absolute path; omit it for the default",
+        CwdRefused::NotFound => "cwd does not exist or may not be entered; omit it for the default",
+        CwdRefused::NotDirectory => "cwd is not a directory; omit it for the default",
+        CwdRefused::OutsideRoots => "cwd is outside the allowed roots; omit it for the default",
+    }
+}
+
+fn env(refused: &EnvRefused) -> String {
+    let message = match refused {
+        EnvRefused::TooMany(count) => {
+            format!("env holds {count} variables; at most {MAX_CLIENT_ENV} may be set")
+        }
+        EnvRefused::NotApproved(name) => {
+            format!("env: {name} is not approved for this command; leave it out")
+        }
+        EnvRefused::Denied(name) => format!("env: {name} may never be set; leave it out"),
+        EnvRefused::NulInValue(name) => format!("env: the value of {name} holds a NUL"),
+    };
+    one_line(&message)
+}
+
+fn start(error: SpawnError) -> &'static str {
+    match error {
+        SpawnError::NotFound => "executable not found; the Owner must correct the command",
+        SpawnError::NotExecutable => "not executable; the Owner must correct the command",
+        SpawnError::BadInterpreter => {
+            "bad interpreter: what the executable names is missing or not executable; the Owner must correct the command"
+        }
+        SpawnError::Busy => "executable busy: it is open for writing; retry when that is over",
+        SpawnError::TooLarge => "arguments and environment too large; set less in env",
+        SpawnError::OutOfProcesses => {
+            "out of processes, memory or descriptors; terminate sessions or retry later"
+        }
+        SpawnError::Other(errno) => {
+            tracing::warn!(%errno, "a command could not be started");
+            "could not be started for a reason that is in the server's log"
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct FailureBody<'a> {
+    ok: bool,
+    error: &'a Failure,
+}
+
+/// The result of a call that failed.
+pub(super) fn failure(failure: &Failure, layout: Results) -> CallToolResult {
+    let body = body(
+        &FailureBody {
+            ok: false,
+            error: failure,
+        },
+        256,
+    );
+    let summary = summary(layout, || {
+        let code = text_of(&failure.code);
+        format!("{code}: {}", failure.message)
+    });
+    wire::result(body, summary, true)
+}
+
+#[derive(Serialize)]
+struct SnapshotBody<'a> {
+    ok: bool,
+    session_id: &'a str,
+    command_id: &'a str,
+    process_id: i32,
+    status: &'static str,
+    exit_code: Option<i32>,
+    exit_signal: Option<i32>,
+    termination_reason: Option<&'static str>,
+    stdin_closed: bool,
+    input_uncertain: bool,
+    base_cursor: u64,
+    next_cursor: u64,
+    created_at: String,
+    last_activity_at: String,
+    output_complete: bool,
+    output_incomplete: bool,
+    ended_at: Option<String>,
+    cpu_ms: Option<u64>,
+    max_rss_bytes: Option<u64>,
+    truncated: bool,
+}
+
+/// The result of a call that returns a snapshot.
+pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
+    let status = status_name(snapshot.status);
+    let body = body(
+        &SnapshotBody {
+            ok: true,
+            session_id: &snapshot.session_id,
+            command_id: &snapshot.command_id,
+            process_id: snapshot.process_id,
+            status,
+            exit_code: snapshot.exit_code,
+            exit_signal: snapshot.exit_signal,
+            termination_reason: snapshot.termination_reason.map(reason_name),
+            stdin_closed: snapshot.stdin_closed,
+            input_uncertain: snapshot.input_uncertain,
+            base_cursor: snapshot.base_cursor,
+            next_cursor: snapshot.next_cursor,
+            created_at: time(snapshot.created_at),
+            last_activity_at: time(snapshot.last_activity_at),
+            output_complete: snapshot.output == Output::Complete,
+            output_incomplete: snapshot.output == Output::Incomplete,
+            ended_at: snapshot.ended_at.map(time),
+            cpu_ms: snapshot.cpu_ms,
+            max_rss_bytes: snapshot.max_rss_bytes,
+            truncated: snapshot.truncated,
+        },
+        640,
+    );
+    let summary = summary(layout, || {
+        let (session, next) = (&snapshot.session_id, snapshot.next_cursor);
+        format!("{status}, session_id {session}, next_cursor {next}")
+    });
+    wire::result(body, summary, false)
+}
+
+#[derive(Serialize)]
+struct WrittenBody<'a> {
+    ok: bool,
+    session_id: &'a str,
+    accepted_bytes: usize,
+    stdin_closed: bool,
+    next_cursor: u64,
+}
+
+/// The result of a write.
+pub(super) fn written(session_id: &str, written: Written, layout: Results) -> CallToolResult {
+    let body = body(
+        &WrittenBody {
+            ok: true,
+            session_id,
+            accepted_bytes: written.accepted,
+            stdin_closed: written.stdin_closed,
+            next_cursor: written.next_cursor,
+        },
+        160,
+    );
+    let summary = summary(layout, || {
+        let (accepted, next) = (written.accepted, written.next_cursor);
+        format!("{accepted} bytes accepted, next_cursor {next}")
+    });
+    wire::result(body, summary, false)
+}
+
+/// The records come last: a client that cuts a long result off still shows how to read on.
+#[derive(Serialize)]
+struct PageBody<'a> {
+    ok: bool,
+    base_cursor: u64,
+    next_cursor: u64,
+    truncated: bool,
+    has_more: bool,
+    status: &'static str,
+    output_complete: bool,
+    output_incomplete: bool,
+    records: Records<'a>,
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    cursor: u64,
+    stream: &'static str,
+    text: &'a str,
+}
+
+struct Records<'a> {
+    page: &'a Page,
+    unit: Unit,
+}
+
+impl Serialize for Records<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut start = 0;
+        let runs = self.page.runs.iter().map(|run| {
+            let text = &self.page.text[start..run.end];
+            start = run.end;
+            (run, text)
+        });
+        match self.unit {
+            Unit::Runs => serializer.collect_seq(runs.map(|(run, text)| record(run, 0, text))),
+            Unit::CodePoints => serializer.collect_seq(runs.flat_map(|(run, text)| {
+                let chars = text.char_indices().zip(0..);
+                chars.map(move |((at, char), offset)| {
+                    record(run, offset, &text[at..at + char.len_utf8()])
+                })
+            })),
+        }
+    }
+}
+
+fn record<'a>(run: &Run, offset: u64, text: &'a str) -> Record<'a> {
+    let stream = match run.stream {
+        Stream::Stdout => "stdout",
+        Stream::Stderr => "stderr",
+    };
+    Record {
+        cursor: run.cursor + offset,
+        stream,
+        text,
+    }
+}
+
+/// The result of a read.
+pub(super) fn page(page: &Page, facts: PageFacts, unit: Unit, layout: Results) -> CallToolResult {
+    /// `{"cursor":…,"stream":"stdout","text":""},` with a cursor of ten digits.
+    const RECORD_BYTES: usize = 52;
+    let records = match unit {
+        Unit::Runs => page.runs.len(),
+        // At most as many as bytes; exact for ASCII.
+        Unit::CodePoints => page.text.len(),
+    };
+    let capacity = page.text.len() + page.text.len() / 16 + records * RECORD_BYTES + 256;
+    let status = status_name(facts.status);
+    let has_more = page.next_cursor < page.end_cursor;
+    let body = body(
+        &PageBody {
+            ok: true,
+            base_cursor: page.base_cursor,
+            next_cursor: page.next_cursor,
+            truncated: facts.truncated,
+            has_more,
+            status,
+            output_complete: facts.output == Output::Complete,
+            output_incomplete: facts.output == Output::Incomplete,
+            records: Records { page, unit },
+        },
+        capacity,
+    );
+    let summary = summary(layout, || {
+        let (bytes, next) = (page.text.len(), page.next_cursor);
+        format!("{bytes} bytes of output, next_cursor {next}, has_more {has_more}, {status}")
+    });
+    wire::result(body, summary, false)
+}
+
+fn body(value: &impl Serialize, capacity: usize) -> String {
+    let mut bytes = Vec::with_capacity(capacity);
+    serde_json::to_writer(&mut bytes, value)
+        .expect("bodies are plain data, and a vector takes any write");
+    String::from_utf8(bytes).expect("serde_json writes UTF-8")
+}
+
+fn summary(layout: Results, line: impl FnOnce() -> String) -> Option<String> {
+    (layout == Results::Structured).then(line)
+}
+
+/// How a unit variant is written, without its quotes.
+fn text_of(code: &Code) -> String {
+    let quoted = serde_json::to_string(code).expect("a unit variant is a string");
+    quoted.trim_matches('"').to_owned()
+}
+
+fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Running => "RUNNING",
+        Status::Terminating => "TERMINATING",
+        Status::Exited => "EXITED",
+        Status::Terminated => "TERMINATED",
+        Status::Failed => "FAILED",
+    }
+}
+
+fn reason_name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Natural => "natural",
+        Reason::User => "user",
+        Reason::Timeout => "timeout",
+        Reason::Shutdown => "shutdown",
+    }
+}
+
+/// RFC 3339 in UTC with milliseconds.
+fn time(time: SystemTime) -> String {
+    // A clock set beyond the year 9999 is shown as its end.
+    let time = Timestamp::try_from(time).unwrap_or(Timestamp::MAX);
+    format!("{time:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use nix::errno::Errno;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn body_of(result: &CallToolResult) -> String {
+        result.content[0].as_text().unwrap().text.clone()
+    }
+
+    fn example() -> Snapshot {
+        Snapshot {
+            session_id: "5e55".to_owned(),
+            command_id: "stream".to_owned(),
+            process_id: 42,
+            status: Status::Running,
+            exit_code: None,
+            exit_signal: None,
+            termination_reason: None,
+            stdin_closed: false,
+            input_uncertain: false,
+            base_cursor: 0,
+            next_cursor: 7,
+            created_at: UNIX_EPOCH + Duration::from_millis(1_700_000_000_004),
+            last_activity_at: UNIX_EPOCH + Duration::from_millis(1_700_000_001_000),
+            ended_at: None,
+            output: Output::Open,
+            truncated: false,
+            cpu_ms: None,
+            max_rss_bytes: None,
+        }
+    }
+
+    #[test]
+    fn a_snapshot_has_every_field_in_order_and_nulls_for_what_is_absent() {
+        assert_eq!(
+            body_of(&snapshot(&example(), Results::Both)),
+            concat!(
+                r#"{"ok":true,"session_id":"5e55","command_id":"stream","process_id":42,"status":"RUNNING","#,
+                r#""exit_code":null,"exit_signal":null,"termination_reason":null,"stdin_closed":false,"#,
+                r#""input_uncertain":false,"base_cursor":0,"next_cursor":7,"created_at":"2023-11-14T22:13:20.004Z","#,
+                r#""last_activity_at":"2023-11-14T22:13:21.000Z","output_complete":false,"output_incomplete":false,"#,
+                r#""ended_at":null,"cpu_ms":null,"max_rss_bytes":null,"truncated":false}"#
+            )
+        );
+    }
+
+    fn example_page() -> Page {
+        Page {
+            text: "ab\u{e9}!\u{1f600}".to_owned(),
+            runs: vec![
+                Run {
+                    cursor: 10,
+                    stream: Stream::Stdout,
+                    end: 4,
+                },
+                Run {
+                    cursor: 13,
+                    stream: Stream::Stderr,
+                    end: 9,
+                },
+            ],
+            base_cursor: 3,
+            next_cursor: 15,
+            end_cursor: 15,
+        }
+    }
+
+    const FACTS: PageFacts = PageFacts {
+        status: Status::Exited,
+        output: Output::Complete,
+        truncated: true,
+    };
+
+    #[test]
+    fn a_page_of_runs_and_one_of_code_points() {
+        let page_of = |unit| body_of(&page(&example_page(), FACTS, unit, Results::Both));
+        let head = concat!(
+            r#"{"ok":true,"base_cursor":3,"next_cursor":15,"truncated":true,"has_more":false,"status":"EXITED","#,
+            r#""output_complete":true,"output_incomplete":false,"records":["#
+        );
+        assert_eq!(
+            page_of(Unit::Runs),
+            format!(
+                "{head}{}]}}",
+                concat!(
+                    r#"{"cursor":10,"stream":"stdout","text":"abé"},"#,
+                    r#"{"cursor":13,"stream":"stderr","text":"!😀"}"#
+                )
+            )
+        );
+        assert_eq!(
+            page_of(Unit::CodePoints),
+            format!(
+                "{head}{}]}}",
+                concat!(
+                    r#"{"cursor":10,"stream":"stdout","text":"a"},"#,
+                    r#"{"cursor":11,"stream":"stdout","text":"b"},"#,
+                    r#"{"cursor":12,"stream":"stdout","text":"é"},"#,
+                    r#"{"cursor":13,"stream":"stderr","text":"!"},"#,
+                    r#"{"cursor":14,"stream":"stderr","text":"😀"}"#
+                )
+            )
+        );
+    }
+
+    #[test]
+    fn an_ordinary_full_page_is_serialised_without_growing_the_buffer() {
+        let text = "a line of output, \"quoted\" once\n".repeat(2_048);
+        let (end, next) = (text.len(), text.len() as u64);
+        let full = Page {
+            runs: vec![Run {
+                cursor: 0,
+                stream: Stream::Stdout,
+                end,
+            }],
+            text,
+            base_cursor: 0,
+            next_cursor: next,
+            end_cursor: next + 1,
+        };
+        let facts = PageFacts {
+            output: Output::Open,
+            ..FACTS
+        };
+        let line = body_of(&page(&full, facts, Unit::Runs, Results::Both));
+        let parsed: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(parsed["has_more"], true);
+        assert_eq!(parsed["records"][0]["text"], full.text.as_str());
+    }
+
+    #[test]
+    fn a_write_says_what_was_accepted() {
+        let outcome = Written {
+            accepted: 5,
+            stdin_closed: true,
+            next_cursor: 9,
+        };
+        assert_eq!(
+            body_of(&written("s", outcome, Results::Both)),
+            r#"{"ok":true,"session_id":"s","accepted_bytes":5,"stdin_closed":true,"next_cursor":9}"#
+        );
+    }
+
+    fn refusals() -> Vec<(Refusal, &'static str)> {
+        let name = || "A\nB".to_owned();
+        let mut all = vec![
+            (Refusal::CommandNotFound, "COMMAND_NOT_FOUND"),
+            (Refusal::SessionLimit { max: 8 }, "SESSION_LIMIT"),
+            (Refusal::RecordLimit { max: 8 }, "RECORD_LIMIT"),
+            (Refusal::SessionNotFound, "SESSION_NOT_FOUND"),
+            (
+                Refusal::SessionNotRunning { accepted: 1 },
+                "SESSION_NOT_RUNNING",
+            ),
+            (
+                Refusal::CursorExpired { base: 5, next: 9 },
+                "CURSOR_EXPIRED",
+            ),
+            (
+                Refusal::InvalidCursor { base: 5, next: 9 },
+                "INVALID_CURSOR",
+            ),
+            (
+                Refusal::InputTooLarge { bytes: 2, max: 1 },
+                "INPUT_TOO_LARGE",
+            ),
+            (
+                Refusal::InputBackpressure { accepted: 3 },
+                "INPUT_BACKPRESSURE",
+            ),
+            (Refusal::InputUncertain { accepted: 0 }, "INPUT_UNCERTAIN"),
+            (Refusal::StdinClosed { accepted: 0 }, "STDIN_CLOSED"),
+            (Refusal::ShuttingDown, "SHUTTING_DOWN"),
+            (Refusal::Internal("a broken count"), "INTERNAL"),
+        ];
+        for refused in [
+            CwdRefused::NotAbsolute,
+            CwdRefused::NotFound,
+            CwdRefused::NotDirectory,
+            CwdRefused::OutsideRoots,
+        ] {
+            all.push((Refusal::Cwd(refused), "CWD_NOT_ALLOWED"));
+        }
+        for refused in [
+            EnvRefused::TooMany(33),
+            EnvRefused::NotApproved(name()),
+            EnvRefused::Denied(name()),
+            EnvRefused::NulInValue(name()),
+        ] {
+            all.push((Refusal::Env(refused), "ENV_NOT_ALLOWED"));
+        }
+        for error in [
+            SpawnError::NotFound,
+            SpawnError::NotExecutable,
+            SpawnError::BadInterpreter,
+            SpawnError::Busy,
+            SpawnError::TooLarge,
+            SpawnError::OutOfProcesses,
+            SpawnError::Other(Errno::EIO),
+        ] {
+            all.push((Refusal::StartFailed(error), "START_FAILED"));
+        }
+        all
+    }
+
+    #[test]
+    fn each_refusal_has_its_code_and_one_line_for_a_model() {
+        for (refusal, code) in refusals() {
+            let result = failure(&Failure::from(refusal.clone()), Results::Both);
+            assert_eq!(result.is_error, Some(true));
+            let body: Value = serde_json::from_str(&body_of(&result)).unwrap();
+            assert_eq!(body["ok"], false);
+            assert_eq!(body["error"]["code"], code, "{refusal:?}");
+            let message = body["error"]["message"].as_str().unwrap();
+            assert!(!message.contains('\n') && message.len() < 200, "{message}");
+            assert!(!message.contains("os error"), "{message}");
+            if code == "CWD_NOT_ALLOWED" {
+                assert!(message.contains("cwd"), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn failures_carry_what_the_client_needs_to_go_on() {
+        let text = |refusal: Refusal| body_of(&failure(&refusal.into(), Results::Both));
+        assert_eq!(
+            text(Refusal::CursorExpired { base: 5, next: 9 }),
+            r#"{"ok":false,"error":{"code":"CURSOR_EXPIRED","message":"output at cursor was evicted; some is lost, read on with cursor=5","base_cursor":5,"next_cursor":9}}"#
+        );
+        let body: Value =
+            serde_json::from_str(&text(Refusal::InputBackpressure { accepted: 3 })).unwrap();
+        assert_eq!(body["error"]["accepted_bytes"], 3);
+        assert_eq!(body["error"]["input_uncertain"], true);
+    }
+
+    #[test]
+    fn a_summary_is_made_only_where_it_is_shown() {
+        let result = failure(&Refusal::ShuttingDown.into(), Results::Structured);
+        assert_eq!(
+            result.content[1].as_text().unwrap().text,
+            "SHUTTING_DOWN: the server is shutting down"
+        );
+        assert_eq!(snapshot(&example(), Results::Both).content.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back_whole_in_either_unit(parts in prop::collection::vec(".{1,20}", 1..6)) {
+            let mut subject = Page::default();
+            for (part, turn) in parts.iter().zip(0..) {
+                let cursor = subject.text.chars().count() as u64;
+                subject.text.push_str(part);
+                let stream = if turn % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
+                subject.runs.push(Run { cursor, stream, end: subject.text.len() });
+            }
+            for unit in [Unit::Runs, Unit::CodePoints] {
+                let body: Value =
+                    serde_json::from_str(&body_of(&page(&subject, FACTS, unit, Results::Both))).unwrap();
+                let mut text = String::new();
+                for record in body["records"].as_array().unwrap() {
+                    prop_assert_eq!(&record["cursor"], &json!(text.chars().count()));
+                    text.push_str(record["text"].as_str().unwrap());
+                }
+                prop_assert_eq!(&text, &subject.text);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The tools' schemas: input schemas from the argument types, output schemas from the shapes of the bodies.
+//!
+//! Plain enough for every client: nothing refers elsewhere, no `format` (validators warn about `uint64`), no `$schema`. An
+//! output schema admits the failure as well as the success, since the TypeScript client validates both.
+
+use std::sync::Arc;
+
+use rmcp::model::JsonObject;
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::{Value, json};
+
+/// The input schema of a tool.
+pub(super) fn input<T: JsonSchema>() -> JsonObject {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut value = schema.to_value();
+    strip(&mut value, true);
+    match value {
+        Value::Object(object) => object,
+        _ => unreachable!("the schema of a struct is an object"),
+    }
+}
+
+/// Removes what only costs a reader time: titles, formats, the types' own descriptions, and defaults that mean "absent".
+fn strip(value: &mut Value, is_root: bool) {
+    match value {
+        Value::Object(object) => {
+            for key in ["format", "title", "$schema"] {
+                object.remove(key);
+            }
+            if is_root {
+                object.remove("description");
+            }
+            object
+                .retain(|key, value| key != "default" || !(value.is_null() || *value == json!({})));
+            for inner in object.values_mut() {
+                strip(inner, false);
+            }
+        }
+        Value::Array(array) => array.iter_mut().for_each(|inner| strip(inner, false)),
+        _ => {}
+    }
+}
+
+/// The output schema of a tool whose success body has `members`, all required, and whose failures carry `details`.
+pub(super) fn output(members: Value, details: Value) -> Arc<JsonObject> {
+    let (Value::Object(mut members), Value::Object(mut details)) = (members, details) else {
+        unreachable!("members and details are written as objects in this crate");
+    };
+    let ok = |value: bool| json!({ "const": value });
+    members.insert("ok".to_owned(), ok(true));
+    let required: Vec<&String> = members.keys().collect();
+    let success = json!({ "required": required, "properties": members });
+    details.insert("code".to_owned(), json!({ "type": "string" }));
+    details.insert("message".to_owned(), json!({ "type": "string" }));
+    let failure = json!({
+        "required": ["ok", "error"],
+        "properties": {
+            "ok": ok(false),
+            "error": { "type": "object", "required": ["code", "message"], "properties": details }
+        }
+    });
+    let Value::Object(schema) = json!({ "type": "object", "oneOf": [success, failure] }) else {
+        unreachable!("written as an object above");
+    };
+    Arc::new(schema)
+}
+
+/// Members of a snapshot.
+pub(super) fn snapshot() -> Value {
+    json!({
+        "session_id": { "type": "string" },
+        "command_id": { "type": "string" },
+        "process_id": { "type": "integer" },
+        "status": status(),
+        "exit_code": { "type": ["integer", "null"] },
+        "exit_signal": { "type": ["integer", "null"] },
+        "termination_reason": { "enum": ["natural", "user", "timeout", "shutdown", null] },
+        "stdin_closed": { "type": "boolean" },
+        "input_uncertain": { "type": "boolean" },
+        "base_cursor": cursor(),
+        "next_cursor": cursor(),
+        "created_at": { "type": "string" },
+        "last_activity_at": { "type": "string" },
+        "output_complete": { "type": "boolean" },
+        "output_incomplete": { "type": "boolean" },
+        "ended_at": { "type": ["string", "null"] },
+        "cpu_ms": { "type": ["integer", "null"] },
+        "max_rss_bytes": { "type": ["integer", "null"] },
+        "truncated": { "type": "boolean" }
+    })
+}
+
+/// Members of a page.
+pub(super) fn page() -> Value {
+    json!({
+        "base_cursor": cursor(),
+        "next_cursor": cursor(),
+        "truncated": { "type": "boolean" },
+        "has_more": { "type": "boolean" },
+        "status": status(),
+        "output_complete": { "type": "boolean" },
+        "output_incomplete": { "type": "boolean" },
+        "records": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["cursor", "stream", "text"],
+                "properties": {
+                    "cursor": cursor(),
+                    "stream": { "enum": ["stdout", "stderr"] },
+                    "text": { "type": "string" }
+                }
+            }
+        }
+    })
+}
+
+/// Members of what a write came to.
+pub(super) fn written() -> Value {
+    json!({
+        "session_id": { "type": "string" },
+        "accepted_bytes": { "type": "integer", "minimum": 0 },
+        "stdin_closed": { "type": "boolean" },
+        "next_cursor": cursor()
+    })
+}
+
+/// What a failed read carries.
+pub(super) fn cursors() -> Value {
+    json!({ "base_cursor": cursor(), "next_cursor": cursor() })
+}
+
+/// What a failed write carries.
+pub(super) fn uncertainty() -> Value {
+    json!({
+        "accepted_bytes": { "type": "integer", "minimum": 0 },
+        "input_uncertain": { "type": "boolean" }
+    })
+}
+
+fn status() -> Value {
+    json!({ "enum": ["RUNNING", "TERMINATING", "EXITED", "TERMINATED", "FAILED"] })
+}
+
+fn cursor() -> Value {
+    json!({ "type": "integer", "minimum": 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::args;
+
+    #[test]
+    fn input_schemas_state_every_rule_in_place() {
+        let schema = Value::Object(input::<args::Read>());
+        assert_eq!(
+            schema,
+            json!({
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["session_id"],
+                "properties": {
+                    "session_id": { "type": "string", "description": "From terminal_start." },
+                    "cursor": {
+                        "type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0,
+                        "description": "Code point to start at: next_cursor of the page before."
+                    },
+                    "max_bytes": {
+                        "type": "integer", "minimum": 4, "maximum": 65_536, "default": 65_536,
+                        "description": "Most UTF-8 bytes of text to return."
+                    },
+                    "wait_ms": {
+                        "type": "integer", "minimum": 0, "maximum": 2_000, "default": 0,
+                        "description": "How long to wait for output when there is none at cursor."
+                    },
+                    "records": {
+                        "type": "string", "enum": ["runs", "code_points"], "default": "runs",
+                        "description": "runs: adjacent text of one stream is one record. code_points: one record per code point."
+                    }
+                }
+            })
+        );
+        let schema = Value::Object(input::<args::Start>());
+        assert_eq!(schema["required"], json!(["command_id"]));
+        assert_eq!(
+            schema["properties"]["timeout_ms"],
+            json!({
+                "type": "integer", "minimum": 100, "maximum": 3_600_000,
+                "description": "Lifetime; then the session is ended. Omit for the default."
+            })
+        );
+        assert_eq!(
+            schema["properties"]["env"],
+            json!({
+                "type": "object", "additionalProperties": { "type": "string" }, "maxProperties": 32,
+                "description": "Variables to set; only names approved for the command."
+            })
+        );
+        assert_eq!(schema["properties"]["command_id"]["maxLength"], 128);
+        assert_eq!(schema["properties"]["cwd"]["type"], "string");
+    }
+}

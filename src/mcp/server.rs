@@ -1,0 +1,242 @@
+//! The requests: which are served, and what each tool does with its arguments.
+//!
+//! Dispatch is by hand, since a refused argument has to come back as a result of the tool, in its own shape. What must hold:
+//! - Calls reach the sessions in the order in which they arrived. rmcp spawns a task for each request in order of arrival, the
+//!   runtime is a current-thread one whose queue is first in, first out, and nothing is awaited before
+//!   [`Handle::write`] is called.
+//! - At most [`MAX_CALLS_IN_FLIGHT`] calls at once. What is over it is refused at once, never queued: reading must go on, or
+//!   cancellations would be stuck behind the calls that they end.
+//! - When input has ended, no wait outlasts it: long polls return what there is, a termination gives up its grace.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode, Implementation,
+        InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams,
+        ServerCapabilities, ServerConfig, Tool,
+    },
+    service::RequestContext,
+};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    arena::{Page, PageLimits, Unit},
+    config::limits::{MAX_CALLS_IN_FLIGHT, MAX_PAGE_RECORDS},
+    mcp::{
+        Settings, args,
+        reply::{self, Failure},
+        tools,
+        wire::Arguments,
+    },
+    supervisor::handle::{Handle, StartRequest},
+};
+
+/// Answer to a call over the bound. In the range that JSON-RPC leaves to servers, and none of the codes that MCP or its SDKs
+/// gave a meaning.
+const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32_029);
+/// Page buffers kept for reuse. More are made while more reads are under way.
+const KEPT_PAGES: usize = 4;
+/// Grace of a termination that input's end cuts short: that of the server's own shutdown.
+const CUT_GRACE: Duration = Duration::from_millis(500);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Server {
+    handle: Handle,
+    settings: Settings,
+    tools: Vec<Tool>,
+    /// One permit for each call that may be in flight.
+    pub(super) calls: Semaphore,
+    pages: Mutex<Vec<Page>>,
+    /// Cancelled when input ends.
+    eof: CancellationToken,
+}
+
+impl Server {
+    pub(super) fn new(handle: Handle, settings: Settings, eof: CancellationToken) -> Self {
+        Self {
+            handle,
+            tools: tools::list(&settings),
+            settings,
+            calls: Semaphore::new(MAX_CALLS_IN_FLIGHT),
+            pages: Mutex::default(),
+            eof,
+        }
+    }
+
+    async fn start(
+        &self,
+        arguments: Option<&str>,
+        cancelled: &CancellationToken,
+    ) -> Result<CallToolResult, Failure> {
+        let arguments: args::Start = args::read(arguments)?;
+        let timeout = arguments.timeout(self.settings.limits.max_timeout_ms)?;
+        let request = StartRequest {
+            command_id: arguments.command_id,
+            cwd: arguments.cwd,
+            env: arguments.env.0,
+            timeout,
+        };
+        let snapshot = self.handle.start(request, cancelled.cancelled()).await?;
+        Ok(reply::snapshot(&snapshot, self.settings.results))
+    }
+
+    async fn read(
+        &self,
+        arguments: Option<&str>,
+        cancelled: &CancellationToken,
+    ) -> Result<CallToolResult, Failure> {
+        let arguments: args::Read = args::read(arguments)?;
+        let unit = Unit::from(arguments.records);
+        let limits = PageLimits {
+            bytes: usize::try_from(arguments.max_bytes.0)
+                .expect("bounded by a constant that is a usize"),
+            records: MAX_PAGE_RECORDS,
+            unit,
+        };
+        let cut_short = async {
+            tokio::select! {
+                () = self.eof.cancelled() => {}
+                () = cancelled.cancelled() => {}
+            }
+        };
+        let mut page = self.pages().pop().unwrap_or_default();
+        let outcome = self
+            .handle
+            .read(
+                &arguments.session_id,
+                arguments.cursor.0,
+                limits,
+                Duration::from_millis(arguments.wait_ms.0),
+                cut_short,
+                &mut page,
+            )
+            .await;
+        let result = outcome.map(|facts| reply::page(&page, facts, unit, self.settings.results));
+        let mut pages = self.pages();
+        if pages.len() < KEPT_PAGES {
+            pages.push(page);
+        }
+        Ok(result?)
+    }
+
+    async fn write(
+        &self,
+        arguments: Option<&str>,
+        cancelled: &CancellationToken,
+    ) -> Result<CallToolResult, Failure> {
+        let arguments: args::Write = args::read(arguments)?;
+        let outcome = self.handle.write(
+            &arguments.session_id,
+            arguments.text,
+            arguments.close_stdin,
+            cancelled.cancelled(),
+        );
+        let written = outcome.await?;
+        Ok(reply::written(
+            &arguments.session_id,
+            written,
+            self.settings.results,
+        ))
+    }
+
+    fn status(&self, arguments: Option<&str>) -> Result<CallToolResult, Failure> {
+        let arguments: args::Status = args::read(arguments)?;
+        let snapshot = self.handle.status(&arguments.session_id)?;
+        Ok(reply::snapshot(&snapshot, self.settings.results))
+    }
+
+    async fn terminate(&self, arguments: Option<&str>) -> Result<CallToolResult, Failure> {
+        let arguments: args::Terminate = args::read(arguments)?;
+        let (session, grace) = (
+            &arguments.session_id,
+            Duration::from_millis(arguments.grace_ms.0),
+        );
+        let snapshot = tokio::select! {
+            biased;
+            snapshot = self.handle.terminate(session, grace) => snapshot,
+            // A second termination with a shorter grace shortens the first.
+            snapshot = async {
+                self.eof.cancelled().await;
+                self.handle.terminate(session, grace.min(CUT_GRACE)).await
+            } => snapshot,
+        }?;
+        Ok(reply::snapshot(&snapshot, self.settings.results))
+    }
+
+    fn pages(&self) -> std::sync::MutexGuard<'_, Vec<Page>> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(
+                Implementation::new("sluicegate", env!("CARGO_PKG_VERSION"))
+                    .with_title("sluicegate"),
+            )
+            .with_instructions(tools::INSTRUCTIONS)
+    }
+
+    /// Keeps the version that was agreed on rather than the one asked for: rmcp shapes later results by it.
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let result = self.negotiate_initialize(&request)?;
+        let agreed = request.with_protocol_version(result.protocol_version.clone());
+        context.peer.set_peer_info(agreed);
+        Ok(result)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.clone()))
+    }
+
+    /// # Cancel safety
+    ///
+    /// rmcp never drops this future; it cancels `context.ct` and drops the answer.
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Ok(_in_flight) = self.calls.try_acquire() else {
+            return Err(ErrorData::new(
+                TOO_MANY_CALLS,
+                format!(
+                    "{MAX_CALLS_IN_FLIGHT} calls are in flight, as many as may; call again when one is answered"
+                ),
+                None,
+            ));
+        };
+        let arguments = context.extensions.get::<Arguments>();
+        let arguments = arguments.map(|arguments| arguments.0.get());
+        let outcome = match request.name.as_ref() {
+            tools::START => self.start(arguments, &context.ct).await,
+            tools::READ => self.read(arguments, &context.ct).await,
+            tools::WRITE => self.write(arguments, &context.ct).await,
+            tools::STATUS => self.status(arguments),
+            tools::TERMINATE => self.terminate(arguments).await,
+            other => {
+                let message = args::one_line(&format!("unknown tool: {other}"));
+                return Err(ErrorData::invalid_params(message, None));
+            }
+        };
+        let result =
+            outcome.unwrap_or_else(|failure| reply::failure(&failure, self.settings.results));
+        Ok(result.into())
+    }
+}
