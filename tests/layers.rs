@@ -15,17 +15,51 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("policy", &["config"]),
     ("process", &["config"]),
     ("demo", &["config"]),
-    ("session", &["arena", "config", "io", "process", "policy", "text"]),
-    ("supervisor", &["arena", "config", "io", "process", "policy", "text", "session"]),
-    ("mcp", &["arena", "config", "policy", "process", "session", "supervisor"]),
-    ("cli", &["arena", "config", "demo", "io", "policy", "process", "session", "supervisor", "mcp"]),
+    (
+        "session",
+        &["arena", "config", "io", "process", "policy", "text"],
+    ),
+    (
+        "supervisor",
+        &[
+            "arena", "config", "io", "process", "policy", "text", "session",
+        ],
+    ),
+    (
+        "mcp",
+        &[
+            "arena",
+            "config",
+            "policy",
+            "process",
+            "session",
+            "supervisor",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "arena",
+            "config",
+            "demo",
+            "io",
+            "policy",
+            "process",
+            "session",
+            "supervisor",
+            "mcp",
+        ],
+    ),
 ];
 
 /// A name and the only files (by path prefix below `src/`) that may use it.
 const CONFINED: &[(&str, &[&str])] = &[
     ("tokio_uring", &["io/uring.rs", "io/runtime.rs"]),
     ("io_uring::", &["io/uring.rs", "io/probe.rs"]),
-    ("rmcp", &["mcp/", "cli/verify.rs", "cli/demo.rs", "cli/log.rs"]),
+    (
+        "rmcp",
+        &["mcp/", "cli/verify.rs", "cli/demo.rs", "cli/log.rs"],
+    ),
     ("allow(unsafe_code)", UNSAFE_LEAVES),
 ];
 
@@ -50,13 +84,21 @@ fn sources() -> Vec<(String, String)> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path.strip_prefix(&root).expect("below src").to_string_lossy().into_owned();
+                let name = path
+                    .strip_prefix(&root)
+                    .expect("below src")
+                    .to_string_lossy()
+                    .into_owned();
                 found.push((name, fs::read_to_string(&path).expect("source is UTF-8")));
             }
         }
     }
     found.sort();
-    assert!(found.len() > 20, "the walk found only {} files", found.len());
+    assert!(
+        found.len() > 20,
+        "the walk found only {} files",
+        found.len()
+    );
     found
 }
 
@@ -70,7 +112,10 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// Names after `crate::`, those inside braces included (`use crate::{arena::…, io::…}` may span lines).
 fn imported_layers(text: &str) -> Vec<String> {
-    let joined: String = code(text).map(|(_, line)| line.trim()).collect::<Vec<_>>().join(" ");
+    let joined: String = code(text)
+        .map(|(_, line)| line.trim())
+        .collect::<Vec<_>>()
+        .join(" ");
     let mut names = Vec::new();
     for (at, _) in joined.match_indices("crate::") {
         let rest = &joined[at + "crate::".len()..];
@@ -100,7 +145,10 @@ fn imported_layers(text: &str) -> Vec<String> {
     names
         .into_iter()
         .map(|name| {
-            name.trim().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>()
+            name.trim()
+                .chars()
+                .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                .collect::<String>()
         })
         .filter(|name| !name.is_empty())
         .collect()
@@ -110,9 +158,13 @@ fn imported_layers(text: &str) -> Vec<String> {
 fn lower_layers_never_import_higher_ones() {
     let mut faults = Vec::new();
     for (file, text) in sources() {
-        let Some((layer, _)) = file.split_once('/') else { continue };
-        let (_, allowed) =
-            LAYERS.iter().find(|(name, _)| *name == layer).unwrap_or_else(|| panic!("{layer} is no known layer"));
+        let Some((layer, _)) = file.split_once('/') else {
+            continue;
+        };
+        let (_, allowed) = LAYERS
+            .iter()
+            .find(|(name, _)| *name == layer)
+            .unwrap_or_else(|| panic!("{layer} is no known layer"));
         for import in imported_layers(&text) {
             if import != layer && !allowed.contains(&import.as_str()) {
                 faults.push(format!("src/{file} imports crate::{import}"));
@@ -140,11 +192,15 @@ fn foreign_names_stay_in_their_files() {
 
 #[test]
 fn the_map_names_every_file_with_unsafe_code() {
-    let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).expect("lib.rs is there");
+    let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs"))
+        .expect("lib.rs is there");
     for (file, text) in sources() {
         let holds_unsafe = code(&text).any(|(_, line)| line.contains("allow(unsafe_code)"));
         if holds_unsafe {
-            assert!(map.contains(&format!("`{file}`")), "src/lib.rs doesn't name {file} among the unsafe leaves");
+            assert!(
+                map.contains(&format!("`{file}`")),
+                "src/lib.rs doesn't name {file} among the unsafe leaves"
+            );
         }
     }
 }
@@ -165,6 +221,9 @@ fn nothing_prints_to_stdout_past_the_protocol() {
 fn files_are_rooms_not_halls() {
     for (file, text) in sources() {
         let lines = text.lines().count();
-        assert!(lines <= 700, "src/{file} has {lines} lines: is it one room, or two?");
+        assert!(
+            lines <= 700,
+            "src/{file} has {lines} lines: is it one room, or two?"
+        );
     }
 }

@@ -39,8 +39,14 @@ impl Client {
     pub(super) async fn call(&self, tool: &'static str, arguments: Value) -> io::Result<Value> {
         let arguments: JsonObject = serde_json::from_value(arguments).map_err(io::Error::other)?;
         let call = CallToolRequestParams::new(tool).with_arguments(arguments);
-        let result = self.service.call_tool(call).await.map_err(io::Error::other)?;
-        result.structured_content.ok_or_else(|| io::Error::other(format!("{tool} answered without structuredContent")))
+        let result = self
+            .service
+            .call_tool(call)
+            .await
+            .map_err(io::Error::other)?;
+        result
+            .structured_content
+            .ok_or_else(|| io::Error::other(format!("{tool} answered without structuredContent")))
     }
 
     /// As [`Client::call`], but an answer that isn't `ok` is an error too.
@@ -59,10 +65,15 @@ impl Client {
 
     /// Closes the server's stdin and waits for its exit.
     pub(super) async fn close(self) -> io::Result<std::process::ExitStatus> {
-        let Self { service, mut server } = self;
+        let Self {
+            service,
+            mut server,
+        } = self;
         service.cancel().await.map_err(io::Error::other)?;
         tokio::time::timeout(Duration::from_secs(5), server.wait())
             .await
-            .map_err(|_| io::Error::other("the server did not exit within 5 s of its stdin's end"))?
+            .map_err(|_| {
+                io::Error::other("the server did not exit within 5 s of its stdin's end")
+            })?
     }
 }

@@ -64,8 +64,16 @@ impl Stderr {
         let path = "/proc/self/fd/2";
         let waits = std::fs::metadata(path)
             .is_ok_and(|meta| meta.file_type().is_fifo() || meta.file_type().is_char_device());
-        let flags = if waits { nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY } else { nix::libc::O_NOCTTY };
-        match OpenOptions::new().append(true).custom_flags(flags).open(path) {
+        let flags = if waits {
+            nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY
+        } else {
+            nix::libc::O_NOCTTY
+        };
+        match OpenOptions::new()
+            .append(true)
+            .custom_flags(flags)
+            .open(path)
+        {
             Ok(own) => Stderr::Own(own),
             Err(_) => Stderr::Socket(io::stderr()),
         }
@@ -76,9 +84,12 @@ impl Write for Stderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let written = match self {
             Stderr::Own(file) => file.write(line),
-            Stderr::Socket(stderr) => {
-                send(stderr.as_raw_fd(), line, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL).map_err(io::Error::from)
-            }
+            Stderr::Socket(stderr) => send(
+                stderr.as_raw_fd(),
+                line,
+                MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
+            )
+            .map_err(io::Error::from),
         };
         // Whatever the reason, the rest of the line is lost; a short or failed write is no one's to retry.
         Ok(written.map_or(line.len(), |_| line.len()))

@@ -17,7 +17,12 @@ mod stdio;
 /// An MCP process host: starts only the commands that you approved, follows their output without losing a character,
 /// and leaves nothing behind.
 #[derive(Debug, Parser)]
-#[command(name = "sluicegate", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "sluicegate",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -48,11 +53,16 @@ pub fn main() -> ExitCode {
         return crate::demo::run_program(name);
     }
     if let Err(errno) = crate::process::prepare() {
-        return fail(&format!("can't bring the process into order: {}", errno.desc()));
+        return fail(&format!(
+            "can't bring the process into order: {}",
+            errno.desc()
+        ));
     }
     let outcome = match command {
         Command::Stdio(args) => return stdio::run(&args),
-        Command::Config(command) => config::run(&command, &mut io::stdout().lock(), &mut io::stderr().lock()),
+        Command::Config(command) => {
+            config::run(&command, &mut io::stdout().lock(), &mut io::stderr().lock())
+        }
         Command::Demo(args) => demo::run(&args, &mut io::stdout().lock()),
         Command::DemoProgram { .. } => return ExitCode::SUCCESS,
     };
@@ -73,6 +83,10 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
 
 /// The absolute path of this program, for profiles and clients that start it again.
 fn this_program() -> io::Result<PathBuf> {
-    std::env::current_exe()
-        .map_err(|error| io::Error::new(error.kind(), format!("can't tell where this program is: {error}")))
+    std::env::current_exe().map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("can't tell where this program is: {error}"),
+        )
+    })
 }

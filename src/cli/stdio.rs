@@ -91,15 +91,20 @@ fn prepare(args: &StdioArgs) -> Result<(Handle, Protocol, Settings), String> {
     let config = load(args)?;
     let backend = choose(args.io.into())?;
     let settings = Settings::of(&config);
-    let (handle, _io_thread) = Handle::start_engine(config, backend)
-        .map_err(|error| format!("can't start: {error}; fewer or smaller buffers (max_records, buffer_bytes) need less"))?;
-    let protocol = Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
+    let (handle, _io_thread) = Handle::start_engine(config, backend).map_err(|error| {
+        format!(
+            "can't start: {error}; fewer or smaller buffers (max_records, buffer_bytes) need less"
+        )
+    })?;
+    let protocol =
+        Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
     Ok((handle, protocol, settings))
 }
 
 fn load(args: &StdioArgs) -> Result<Config, String> {
     let Some(path) = &args.config else {
-        let root = std::env::current_dir().map_err(|error| format!("can't tell the current directory: {error}"))?;
+        let root = std::env::current_dir()
+            .map_err(|error| format!("can't tell the current directory: {error}"))?;
         let program = this_program().map_err(|error| error.to_string())?;
         return Ok(Config::demo(&root, &program));
     };
@@ -110,12 +115,16 @@ fn load(args: &StdioArgs) -> Result<Config, String> {
             }
             Ok(loaded.config)
         }
-        Err(findings) => Err(startup_line(&findings).unwrap_or_else(|| format!("{}: refused", path.display()))),
+        Err(findings) => {
+            Err(startup_line(&findings).unwrap_or_else(|| format!("{}: refused", path.display())))
+        }
     }
 }
 
 fn choose(choice: Choice) -> Result<Backend, String> {
-    let (backend, refused) = choice.resolve().map_err(|refused| format!("--io uring: {refused}"))?;
+    let (backend, refused) = choice
+        .resolve()
+        .map_err(|refused| format!("--io uring: {refused}"))?;
     if let Some(refused) = refused {
         tracing::warn!("using epoll: {refused}");
     }
@@ -123,15 +132,21 @@ fn choose(choice: Choice) -> Result<Backend, String> {
 }
 
 fn serve(handle: Handle, protocol: Protocol, settings: Settings) -> io::Result<()> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(SPAWN_THREADS).build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(SPAWN_THREADS)
+        .build()?;
     let served = runtime.block_on(serve_until_told(handle, protocol, settings));
     // A spawn that hangs in the kernel must not hold the exit up.
     runtime.shutdown_background();
     served
 }
 
-async fn serve_until_told(handle: Handle, protocol: Protocol, settings: Settings) -> io::Result<()> {
+async fn serve_until_told(
+    handle: Handle,
+    protocol: Protocol,
+    settings: Settings,
+) -> io::Result<()> {
     let mut signals = Signals::listen()?;
     let stop = CancellationToken::new();
     let serving = mcp::serve(handle.clone(), settings, protocol, stop.clone());

@@ -225,7 +225,10 @@ mod tests {
         assert_eq!(tree.refused("allowed\0/etc"), CwdRefused::NotFound);
         assert_eq!(tree.refused(&"x".repeat(5_000)), CwdRefused::NotFound);
         assert_eq!(tree.refused(&"x/".repeat(2_500)), CwdRefused::NotFound);
-        assert_eq!(open_cwd(Path::new("/"), &[]).unwrap_err(), CwdRefused::OutsideRoots);
+        assert_eq!(
+            open_cwd(Path::new("/"), &[]).unwrap_err(),
+            CwdRefused::OutsideRoots
+        );
         assert!(!Path::new(&tree.path("allowed/none")).exists());
     }
 

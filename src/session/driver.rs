@@ -63,13 +63,20 @@ pub async fn run(
     writes: mpsc::Receiver<WriteJob>,
     thread: Rc<IoThread>,
 ) {
-    let Spawned { leader, stdin, stdout, stderr } = child;
+    let Spawned {
+        leader,
+        stdin,
+        stdout,
+        stderr,
+    } = child;
     let pipes = (|| {
         let stdin = stdin.map(|fd| Sink::new(thread.backend, fd)).transpose()?;
         let stdout = Source::new(thread.backend, stdout)?;
         let stderr = Source::new(thread.backend, stderr)?;
         let pidfd = leader.pidfd().try_clone_to_owned();
-        let exit = Watch::new(pidfd.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?)?;
+        let exit = Watch::new(
+            pidfd.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?,
+        )?;
         Result::<_, Errno>::Ok((stdin, stdout, stderr, exit))
     })();
     let (stdin, stdout, stderr, exit) = match pipes {
@@ -77,16 +84,31 @@ pub async fn run(
         Err(error) => {
             tracing::error!(session = session.id(), %error, "a new session's pipes could not be watched; it is killed");
             drop(leader);
-            publish(&session, Status::Failed, Reason::Natural, None, Some(Output::Incomplete));
+            publish(
+                &session,
+                Status::Failed,
+                Reason::Natural,
+                None,
+                Some(Output::Incomplete),
+            );
             return;
         }
     };
     let stop = Stop::new();
     spawn_local(input::run(Arc::clone(&session), stdin, writes));
     let spawn_pump = |stream, source| -> JoinHandle<PumpEnd> {
-        spawn_local(pump::run(Arc::clone(&session), stream, source, Rc::clone(&thread), stop.clone()))
+        spawn_local(pump::run(
+            Arc::clone(&session),
+            stream,
+            source,
+            Rc::clone(&thread),
+            stop.clone(),
+        ))
     };
-    let pumps = (spawn_pump(Stream::Stdout, stdout), spawn_pump(Stream::Stderr, stderr));
+    let pumps = (
+        spawn_pump(Stream::Stdout, stdout),
+        spawn_pump(Stream::Stderr, stderr),
+    );
     let mut driver = Driver {
         session,
         thread,
@@ -125,7 +147,10 @@ impl Driver {
         tokio::pin!(drained);
         let mut exit_seen = false;
         loop {
-            let due = [self.life.next_due(), self.drain_until, self.settle_at].into_iter().flatten().min();
+            let due = [self.life.next_due(), self.drain_until, self.settle_at]
+                .into_iter()
+                .flatten()
+                .min();
             let actions = tokio::select! {
                 biased;
                 _ = exit.ready(), if !exit_seen => {
@@ -157,7 +182,10 @@ impl Driver {
             return Actions::default();
         };
         let leader = self.leader.as_ref();
-        self.life.end(request.reason, request.kill_at, Instant::now(), || leader.is_none_or(Leader::has_exited))
+        self.life
+            .end(request.reason, request.kill_at, Instant::now(), || {
+                leader.is_none_or(Leader::has_exited)
+            })
     }
 
     fn on_time(&mut self) -> Actions {
@@ -185,9 +213,19 @@ impl Driver {
         self.life.due(now, || leader.has_exited(), others)
     }
 
-    fn pumps_ended(&mut self, ends: &(Result<PumpEnd, tokio::task::JoinError>, Result<PumpEnd, tokio::task::JoinError>)) {
+    fn pumps_ended(
+        &mut self,
+        ends: &(
+            Result<PumpEnd, tokio::task::JoinError>,
+            Result<PumpEnd, tokio::task::JoinError>,
+        ),
+    ) {
         let whole = matches!(ends, (Ok(PumpEnd::Eof), Ok(PumpEnd::Eof)));
-        self.drained = Some(if whole { Output::Complete } else { Output::Incomplete });
+        self.drained = Some(if whole {
+            Output::Complete
+        } else {
+            Output::Incomplete
+        });
         self.drain_until = None;
         if self.session.is_final() {
             self.settle();
@@ -221,7 +259,10 @@ impl Driver {
         match actions.finish {
             None => self.show_progress(),
             Some(Finish::GiveUp(reason)) => {
-                tracing::error!(session = self.session.id(), "the end of a killed group could not be confirmed");
+                tracing::error!(
+                    session = self.session.id(),
+                    "the end of a killed group could not be confirmed"
+                );
                 self.publish(Status::Failed, reason, None);
             }
             Some(Finish::Reap(status, reason)) => match self.leader.take().map(Leader::reap) {
@@ -239,7 +280,9 @@ impl Driver {
     }
 
     fn show_progress(&self) {
-        let Some(status) = self.life.status() else { return };
+        let Some(status) = self.life.status() else {
+            return;
+        };
         let mut state = self.session.state();
         if state.status != status {
             state.status = status;
@@ -259,7 +302,13 @@ impl Driver {
     }
 }
 
-fn publish(session: &Session, status: Status, reason: Reason, exit: Option<Exit>, output: Option<Output>) {
+fn publish(
+    session: &Session,
+    status: Status,
+    reason: Reason,
+    exit: Option<Exit>,
+    output: Option<Output>,
+) {
     {
         let mut state = session.state();
         let now = SystemTime::now();

@@ -72,7 +72,11 @@ pub enum WriteEnd {
 ///
 /// # Cancel safety
 /// Runs as a task of its own for the session's whole life; it's dropped only together with the runtime.
-pub async fn run(session: Arc<Session>, mut sink: Option<Sink>, mut jobs: mpsc::Receiver<WriteJob>) {
+pub async fn run(
+    session: Arc<Session>,
+    mut sink: Option<Sink>,
+    mut jobs: mpsc::Receiver<WriteJob>,
+) {
     loop {
         let job = tokio::select! {
             biased;
@@ -104,7 +108,12 @@ pub async fn run(session: Arc<Session>, mut sink: Option<Sink>, mut jobs: mpsc::
     }
 }
 
-async fn take_turn(session: &Session, sink: &mut Option<Sink>, text: Bytes, close: bool) -> WriteEnd {
+async fn take_turn(
+    session: &Session,
+    sink: &mut Option<Sink>,
+    text: Bytes,
+    close: bool,
+) -> WriteEnd {
     let next_cursor = {
         let state = session.state();
         if state.status != Status::Running {
@@ -131,11 +140,19 @@ async fn take_turn(session: &Session, sink: &mut Option<Sink>, text: Bytes, clos
         None => {
             debug_assert_eq!(accepted, length);
             state.stdin_closed |= close;
-            WriteEnd::Done { accepted, stdin_closed: state.stdin_closed, next_cursor }
+            WriteEnd::Done {
+                accepted,
+                stdin_closed: state.stdin_closed,
+                next_cursor,
+            }
         }
         Some(Cut::Closed) => {
             state.stdin_closed = true;
-            if state.status.is_final() { WriteEnd::NotRunning { accepted } } else { WriteEnd::Closed { accepted } }
+            if state.status.is_final() {
+                WriteEnd::NotRunning { accepted }
+            } else {
+                WriteEnd::Closed { accepted }
+            }
         }
         Some(Cut::TurnOver) => {
             state.stdin_closed = true;
@@ -143,7 +160,11 @@ async fn take_turn(session: &Session, sink: &mut Option<Sink>, text: Bytes, clos
             WriteEnd::Backpressure { accepted }
         }
         Some(Cut::FromOutside) => {
-            if state.input_uncertain { WriteEnd::Uncertain { accepted } } else { WriteEnd::NotRunning { accepted } }
+            if state.input_uncertain {
+                WriteEnd::Uncertain { accepted }
+            } else {
+                WriteEnd::NotRunning { accepted }
+            }
         }
     }
 }

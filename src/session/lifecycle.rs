@@ -126,8 +126,14 @@ impl Lifecycle {
                 actions.term = true;
                 return actions;
             }
-            Phase::Ending { reason, kill_at: earlier } => {
-                self.phase = Phase::Ending { reason, kill_at: earlier.min(kill_at) };
+            Phase::Ending {
+                reason,
+                kill_at: earlier,
+            } => {
+                self.phase = Phase::Ending {
+                    reason,
+                    kill_at: earlier.min(kill_at),
+                };
             }
             Phase::Killed { .. } | Phase::Final => {}
         }
@@ -168,12 +174,18 @@ impl Lifecycle {
     fn kill_when_due(&mut self, now: Instant) -> Actions {
         match self.phase {
             Phase::Ending { reason, kill_at } if now >= kill_at => {
-                self.phase = Phase::Killed { reason, give_up_at: now + CONFIRM };
+                self.phase = Phase::Killed {
+                    reason,
+                    give_up_at: now + CONFIRM,
+                };
                 self.check_interval = CHECK.0;
                 if self.leader_exited {
                     self.check_at = Some(now + self.check_interval);
                 }
-                Actions { kill: true, ..Actions::default() }
+                Actions {
+                    kill: true,
+                    ..Actions::default()
+                }
             }
             _ => Actions::default(),
         }
@@ -183,7 +195,11 @@ impl Lifecycle {
     fn finish(&mut self, finish: Finish) -> Actions {
         self.phase = Phase::Final;
         self.check_at = None;
-        Actions { term: false, kill: true, finish: Some(finish) }
+        Actions {
+            term: false,
+            kill: true,
+            finish: Some(finish),
+        }
     }
 }
 
@@ -207,7 +223,11 @@ mod tests {
         let actions = life.leader_exited(t);
         assert_eq!(
             actions,
-            Actions { term: false, kill: true, finish: Some(Finish::Reap(Status::Exited, Reason::Natural)) }
+            Actions {
+                term: false,
+                kill: true,
+                finish: Some(Finish::Reap(Status::Exited, Reason::Natural))
+            }
         );
         assert_eq!(life.next_due(), None);
     }
@@ -216,7 +236,10 @@ mod tests {
     fn a_request_that_finds_the_leader_dead_reports_its_own_end() {
         let (mut life, t) = running();
         let actions = life.end(Reason::User, t + ms(500), t, || true);
-        assert_eq!(actions.finish, Some(Finish::Reap(Status::Exited, Reason::Natural)));
+        assert_eq!(
+            actions.finish,
+            Some(Finish::Reap(Status::Exited, Reason::Natural))
+        );
         assert!(!actions.term);
     }
 
@@ -226,11 +249,18 @@ mod tests {
         assert!(life.end(Reason::User, t + ms(500), t, || false).term);
         life.leader_exited(t + ms(5));
         let actions = life.due(t + ms(5), || true, || 1);
-        assert_eq!(actions, Actions::default(), "one member lives and the grace isn't over");
+        assert_eq!(
+            actions,
+            Actions::default(),
+            "one member lives and the grace isn't over"
+        );
         let actions = life.due(t + ms(500), || true, || 1);
         assert!(actions.kill && actions.finish.is_none());
         let actions = life.due(t + ms(502), || true, || 0);
-        assert_eq!(actions.finish, Some(Finish::Reap(Status::Terminated, Reason::User)));
+        assert_eq!(
+            actions.finish,
+            Some(Finish::Reap(Status::Terminated, Reason::User))
+        );
     }
 
     #[test]
@@ -240,14 +270,20 @@ mod tests {
         life.leader_exited(t + ms(3));
         assert_eq!(life.next_due(), Some(t + ms(3)));
         let actions = life.due(t + ms(3), || true, || 0);
-        assert_eq!(actions.finish, Some(Finish::Reap(Status::Terminated, Reason::User)));
+        assert_eq!(
+            actions.finish,
+            Some(Finish::Reap(Status::Terminated, Reason::User))
+        );
     }
 
     #[test]
     fn a_second_request_only_shortens() {
         let (mut life, t) = running();
         life.end(Reason::User, t + ms(1_000), t, || false);
-        assert_eq!(life.end(Reason::Shutdown, t + ms(2_000), t, || false), Actions::default());
+        assert_eq!(
+            life.end(Reason::Shutdown, t + ms(2_000), t, || false),
+            Actions::default()
+        );
         assert_eq!(life.next_due(), Some(t + ms(1_000)));
         assert!(life.end(Reason::Shutdown, t, t, || false).kill);
         assert_eq!(life.reason(), Some(Reason::User));

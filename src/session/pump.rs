@@ -63,7 +63,13 @@ pub async fn run(
 }
 
 /// Appends what was read and returns a block for the next read: the same one, or a fresh one when the log took it.
-fn take_in(session: &Session, stream: Stream, decoder: &mut Decoder, block: Block, thread: &IoThread) -> Block {
+fn take_in(
+    session: &Session,
+    stream: Stream,
+    decoder: &mut Decoder,
+    block: Block,
+    thread: &IoThread,
+) -> Block {
     let mut scratch = thread.scratch.borrow_mut();
     // Validation and counting happen before the lock is taken: a page that is being cut waits for a copy at most.
     let decoded = decoder.decode(block.filled(), &mut scratch);

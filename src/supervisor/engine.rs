@@ -52,28 +52,35 @@ pub fn start(
 ) -> io::Result<(mpsc::Sender<Adoption>, JoinHandle<()>)> {
     let (sender, mut adoptions) = mpsc::channel::<Adoption>(QUEUE);
     let (ready, started) = std::sync::mpsc::sync_channel(1);
-    let thread = std::thread::Builder::new().name("io".into()).spawn(move || {
-        let built = Runtime::new(backend).and_then(|runtime| Ok((runtime, Census::new()?)));
-        let (runtime, census) = match built {
-            Ok(built) => built,
-            Err(error) => {
-                ready.send(Err(error)).ok();
-                return;
-            }
-        };
-        ready.send(Ok(())).ok();
-        runtime.block_on(async move {
-            let shared = Rc::new(IoThread {
-                backend,
-                slab,
-                scratch: RefCell::new(Scratch::new()),
-                census: RefCell::new(census),
+    let thread = std::thread::Builder::new()
+        .name("io".into())
+        .spawn(move || {
+            let built = Runtime::new(backend).and_then(|runtime| Ok((runtime, Census::new()?)));
+            let (runtime, census) = match built {
+                Ok(built) => built,
+                Err(error) => {
+                    ready.send(Err(error)).ok();
+                    return;
+                }
+            };
+            ready.send(Ok(())).ok();
+            runtime.block_on(async move {
+                let shared = Rc::new(IoThread {
+                    backend,
+                    slab,
+                    scratch: RefCell::new(Scratch::new()),
+                    census: RefCell::new(census),
+                });
+                while let Some(adoption) = adoptions.recv().await {
+                    spawn_local(host(
+                        adoption,
+                        Rc::clone(&shared),
+                        Arc::clone(&table),
+                        retention,
+                    ));
+                }
             });
-            while let Some(adoption) = adoptions.recv().await {
-                spawn_local(host(adoption, Rc::clone(&shared), Arc::clone(&table), retention));
-            }
-        });
-    })?;
+        })?;
     match started.recv() {
         Ok(Ok(())) => Ok((sender, thread)),
         Ok(Err(error)) => Err(error),
@@ -82,9 +89,18 @@ pub fn start(
 }
 
 async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, retention: Duration) {
-    let Adoption { session, child, timeout_at, writes } = adoption;
+    let Adoption {
+        session,
+        child,
+        timeout_at,
+        writes,
+    } = adoption;
     driver::run(Arc::clone(&session), child, timeout_at, writes, shared).await;
-    let since_end = session.state().ended.and_then(|ended| ended.elapsed().ok()).unwrap_or_default();
+    let since_end = session
+        .state()
+        .ended
+        .and_then(|ended| ended.elapsed().ok())
+        .unwrap_or_default();
     let id = session.id().to_owned();
     drop(session);
     sleep(retention.saturating_sub(since_end)).await;

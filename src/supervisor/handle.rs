@@ -94,15 +94,24 @@ impl Handle {
     ///
     /// # Errors
     /// The arena's address space, the thread or its runtime can't be had.
-    pub fn start_engine(config: Config, backend: Backend) -> std::io::Result<(Self, JoinHandle<()>)> {
+    pub fn start_engine(
+        config: Config,
+        backend: Backend,
+    ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let per_record = record_log::max_blocks(config.buffer_bytes);
         // Two reads are in flight for each session whose pipes are open: up to `max_sessions` that run and, for a
         // second after their end, finals that still drain; those are retained, so `max_records` bounds both.
         let slab = Slab::new(config.max_records * (per_record + 2))?;
         let table = Arc::new(Table::new(config.max_sessions, config.max_records));
         let retention = Duration::from_secs(config.retention_seconds);
-        let (adoptions, thread) = engine::start(backend, slab.clone(), Arc::clone(&table), retention)?;
-        let shared = Arc::new(Shared { config, table, slab, adoptions });
+        let (adoptions, thread) =
+            engine::start(backend, slab.clone(), Arc::clone(&table), retention)?;
+        let shared = Arc::new(Shared {
+            config,
+            table,
+            slab,
+            adoptions,
+        });
         Ok((Self { shared }, thread))
     }
 
@@ -110,25 +119,35 @@ impl Handle {
     ///
     /// # Cancel safety
     /// Dropped while the child is being spawned, the child is killed and reaped, and its place is given back.
-    pub async fn start(&self, request: StartRequest, cancelled: impl Future<Output = ()>) -> Result<Snapshot, Refusal> {
+    pub async fn start(
+        &self,
+        request: StartRequest,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<Snapshot, Refusal> {
         let config = &self.shared.config;
-        let profile = config.command(&request.command_id).ok_or(Refusal::CommandNotFound)?;
+        let profile = config
+            .command(&request.command_id)
+            .ok_or(Refusal::CommandNotFound)?;
         let reservation = self.shared.table.reserve()?;
-        let timeout = request
-            .timeout
-            .unwrap_or_else(|| Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms)));
+        let timeout = request.timeout.unwrap_or_else(|| {
+            Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms))
+        });
 
         let shared = Arc::clone(&self.shared);
         let approved = profile.clone();
         // A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be
         // neither this thread, which answers every other call, nor the I/O thread, which drains every other job.
-        let child = tokio::task::spawn_blocking(move || launch(&shared.config, &approved, &request))
-            .await
-            .map_err(|_| Refusal::Internal("the spawning thread panicked"))??;
+        let child =
+            tokio::task::spawn_blocking(move || launch(&shared.config, &approved, &request))
+                .await
+                .map_err(|_| Refusal::Internal("the spawning thread panicked"))??;
         let timeout_at = Instant::now() + timeout;
 
         let (writes, write_queue) = mpsc::channel(limits::MAX_CALLS_IN_FLIGHT);
-        let budget = Budget { bytes: config.buffer_bytes, records: config.buffer_records };
+        let budget = Budget {
+            bytes: config.buffer_bytes,
+            records: config.buffer_records,
+        };
         let session = Arc::new(Session::new(
             uuid::Uuid::new_v4().simple().to_string(),
             profile.id.clone(),
@@ -137,8 +156,17 @@ impl Handle {
             profile.stdin == StdinKind::Null,
             writes,
         ));
-        let adoption = Adoption { session: Arc::clone(&session), child, timeout_at, writes: write_queue };
-        self.shared.adoptions.send(adoption).await.map_err(|_| Refusal::Internal("the I/O thread is gone"))?;
+        let adoption = Adoption {
+            session: Arc::clone(&session),
+            child,
+            timeout_at,
+            writes: write_queue,
+        };
+        self.shared
+            .adoptions
+            .send(adoption)
+            .await
+            .map_err(|_| Refusal::Internal("the I/O thread is gone"))?;
         let closed = reservation.commit(Arc::clone(&session));
         tokio::select! {
             biased;
@@ -181,7 +209,10 @@ impl Handle {
             changed.as_mut().enable();
             {
                 let state = session.state();
-                state.log.page(cursor, limits, page).map_err(Refusal::from)?;
+                state
+                    .log
+                    .page(cursor, limits, page)
+                    .map_err(Refusal::from)?;
                 let nothing_yet = page.runs.is_empty() && state.output == Output::Open;
                 if !(waiting && nothing_yet) {
                     return Ok(PageFacts {
@@ -228,9 +259,15 @@ impl Handle {
                 }
             };
             match end.map_err(|_| Refusal::SessionNotRunning { accepted: 0 })? {
-                WriteEnd::Done { accepted, stdin_closed, next_cursor } => {
-                    Ok(Written { accepted, stdin_closed, next_cursor })
-                }
+                WriteEnd::Done {
+                    accepted,
+                    stdin_closed,
+                    next_cursor,
+                } => Ok(Written {
+                    accepted,
+                    stdin_closed,
+                    next_cursor,
+                }),
                 WriteEnd::Backpressure { accepted } => Err(Refusal::InputBackpressure { accepted }),
                 WriteEnd::Uncertain { accepted } => Err(Refusal::InputUncertain { accepted }),
                 WriteEnd::Closed { accepted } => Err(Refusal::StdinClosed { accepted }),
@@ -248,10 +285,17 @@ impl Handle {
         let max = self.shared.config.max_input_bytes;
         let session = self.shared.table.find(session_id)?;
         if text.len() > max {
-            return Err(Refusal::InputTooLarge { bytes: text.len(), max });
+            return Err(Refusal::InputTooLarge {
+                bytes: text.len(),
+                max,
+            });
         }
         let (reply, end) = oneshot::channel();
-        match session.enqueue(WriteJob { text: Bytes::from(text), close, reply }) {
+        match session.enqueue(WriteJob {
+            text: Bytes::from(text),
+            close,
+            reply,
+        }) {
             Ok(()) => Ok((session, end)),
             Err(TrySendError::Closed(_)) => Err(Refusal::SessionNotRunning { accepted: 0 }),
             // As many writes wait as calls may be in flight, so the wire's own bound comes first.
@@ -310,5 +354,7 @@ fn launch(config: &Config, profile: &Profile, request: &StartRequest) -> Result<
     };
     let cwd = open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
     let launch = Launch::new(&profile.argv, &variables, cwd, profile.stdin);
-    launch.and_then(|launch| spawn(&launch)).map_err(Refusal::StartFailed)
+    launch
+        .and_then(|launch| spawn(&launch))
+        .map_err(Refusal::StartFailed)
 }

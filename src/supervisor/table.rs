@@ -53,20 +53,34 @@ impl Table {
         }
         // Counted afresh, not kept as a number beside the sessions: a status that has just become final frees its
         // place in the same instant in which a client can see it.
-        let running = inner.sessions.values().filter(|session| !session.is_final()).count();
+        let running = inner
+            .sessions
+            .values()
+            .filter(|session| !session.is_final())
+            .count();
         if running + inner.starting >= self.max_sessions {
-            return Err(Refusal::SessionLimit { max: self.max_sessions });
+            return Err(Refusal::SessionLimit {
+                max: self.max_sessions,
+            });
         }
         if inner.sessions.len() + inner.starting >= self.max_records {
-            return Err(Refusal::RecordLimit { max: self.max_records });
+            return Err(Refusal::RecordLimit {
+                max: self.max_records,
+            });
         }
         inner.starting += 1;
-        Ok(Reservation { table: Arc::clone(self) })
+        Ok(Reservation {
+            table: Arc::clone(self),
+        })
     }
 
     /// The session of that name, if it's retained.
     pub fn find(&self, id: &str) -> Result<Arc<Session>, Refusal> {
-        self.lock().sessions.get(id).cloned().ok_or(Refusal::SessionNotFound)
+        self.lock()
+            .sessions
+            .get(id)
+            .cloned()
+            .ok_or(Refusal::SessionNotFound)
     }
 
     /// Forgets a final session.
