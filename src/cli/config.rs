@@ -307,7 +307,7 @@ mod tests {
         Ran {
             out: String::from_utf8(out).unwrap(),
             err: String::from_utf8(err).unwrap(),
-            succeeded: format!("{code:?}") == format!("{:?}", ExitCode::SUCCESS),
+            succeeded: code == ExitCode::SUCCESS,
         }
     }
 
