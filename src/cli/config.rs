@@ -1,4 +1,5 @@
-//! `config new` writes an Owner config to begin with; `config check` says everything that is wrong with one.
+//! `config new` writes an Owner config to begin with; `config check` says everything that is wrong with one;
+//! `config schema` describes the format to editors.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -11,7 +12,7 @@ use std::{
 use clap::{Args, Subcommand};
 use nix::unistd::{AccessFlags, access};
 
-use crate::config::{Config, Finding, Loaded, Severity, limits};
+use crate::config::{self, Config, Finding, Loaded, Severity, limits};
 
 /// Commands about the Owner's config.
 #[derive(Clone, Debug, Subcommand)]
@@ -20,6 +21,8 @@ pub enum ConfigCommand {
     New(NewArgs),
     /// Report everything that is wrong with a config, and whether its programs are there.
     Check(CheckArgs),
+    /// Print the JSON Schema of the config, for editors.
+    Schema,
 }
 
 /// Arguments of `config new`.
@@ -56,6 +59,10 @@ pub fn run(
     match command {
         ConfigCommand::New(args) => new(args, out, err),
         ConfigCommand::Check(args) => check(&args.file, out),
+        ConfigCommand::Schema => {
+            writeln!(out, "{:#}", config::schema())?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -142,15 +149,17 @@ fn write_new(args: &NewArgs, text: &str) -> Result<(), NotWritten> {
     draft_name.push(name);
     draft_name.push(format!(".{}", std::process::id()));
     let draft = parent.join(draft_name);
-    let placed = write_draft(&draft, text).and_then(|()| {
-        if args.force {
-            fs::rename(&draft, output)
-        } else {
-            // Unlike rename, link refuses a name that is taken.
-            fs::hard_link(&draft, output)
-        }
-    });
-    // After a rename it is gone already. After anything else it must not stay, and if it does it hurts nobody.
+    write_draft(&draft, text).map_err(|why| NotWritten::Output {
+        path: draft.clone(),
+        why,
+    })?;
+    let placed = if args.force {
+        fs::rename(&draft, output)
+    } else {
+        // Unlike rename, link refuses a name that is taken.
+        fs::hard_link(&draft, output)
+    };
+    // A rename took it away already. After anything else it must not stay, and if it does it hurts nobody.
     fs::remove_file(&draft).ok();
     placed.map_err(|why| match why.kind() {
         io::ErrorKind::AlreadyExists => NotWritten::Exists(output.clone()),
@@ -158,14 +167,20 @@ fn write_new(args: &NewArgs, text: &str) -> Result<(), NotWritten> {
     })
 }
 
+/// Leaves no draft behind when it fails, unless one of that name was there before.
 fn write_draft(draft: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(draft)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_all());
+    if written.is_err() {
+        fs::remove_file(draft).ok();
+    }
+    written
 }
 
 fn check(file: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
@@ -255,13 +270,10 @@ fn absent_programs(file: &Path, config: &Config) -> Vec<Finding> {
             Ok(_) => continue,
         };
         findings.push(Finding {
-            path: format!("{}.argv[0]", crate::config::command_path(&profile.id)),
+            path: format!("{}.argv[0]", config::command_path(&profile.id)),
             ..Finding::about_file(
                 file,
-                format!(
-                    "is {}, which {what}",
-                    crate::config::quoted(&profile.argv[0])
-                ),
+                format!("is {}, which {what}", config::quoted(&profile.argv[0])),
                 hint,
             )
         });
@@ -295,7 +307,7 @@ mod tests {
         Ran {
             out: String::from_utf8(out).unwrap(),
             err: String::from_utf8(err).unwrap(),
-            succeeded: format!("{code:?}") == format!("{:?}", ExitCode::SUCCESS),
+            succeeded: code == ExitCode::SUCCESS,
         }
     }
 
@@ -390,6 +402,14 @@ mod tests {
             );
         }
         assert!(!output.exists());
+    }
+
+    #[test]
+    fn the_schema_is_printed_as_json() {
+        let printed = ran(&ConfigCommand::Schema);
+        assert!(printed.succeeded);
+        let schema: serde_json::Value = serde_json::from_str(&printed.out).unwrap();
+        assert_eq!(schema, config::schema());
     }
 
     #[test]

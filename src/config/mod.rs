@@ -1,7 +1,7 @@
 //! The Owner's config: read, checked, and then trusted everywhere else.
 //!
-//! `source` opens the file and says who else may write it, `document` turns its bytes into typed fields that know
-//! their place, `validate` holds one function per rule. Every finding is reported at once; whoever starts the server
+//! `source` opens the file and says who else may write it, `syntax` makes a tree of its text, `document` reads typed
+//! fields that know their place from the tree, `validate` holds one function per rule. Every finding is reported at once; whoever starts the server
 //! prints the first ([`startup_line`]). What is read here is never read again: paths are resolved anew at each use,
 //! which is the affair of `policy`.
 
@@ -15,11 +15,14 @@ mod document;
 pub mod env_names;
 mod finding;
 pub mod limits;
+mod schema;
 mod source;
+mod syntax;
 mod validate;
 
 pub use document::command_path;
 pub use finding::{Finding, Severity, quoted, startup_line};
+pub use schema::schema;
 
 /// What the child finds on descriptor 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -140,7 +143,7 @@ impl Config {
     pub fn from_bytes(file: &Path, bytes: &[u8]) -> Result<Loaded, Vec<Finding>> {
         let text = source::text(file, bytes).map_err(|finding| vec![*finding])?;
         let mut findings = finding::Findings::new(file, text);
-        let config = document::parse(text, &mut findings)
+        let config = syntax::parse(text, &mut findings)
             .and_then(|root| document::read(&root, &mut findings))
             .and_then(|draft| validate::check(draft, &mut findings));
         let refused = findings.refused();

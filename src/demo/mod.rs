@@ -12,7 +12,7 @@ pub use programs::run_program;
 /// The hidden command that runs a demo program: `sluicegate demo-program NAME`.
 pub const COMMAND: &str = "demo-program";
 
-/// Profiles by name, with what the model is told. All but `long` end within the default timeout.
+/// Profiles by name, with what the model is told.
 const PROFILES: [(&str, &str); 13] = [
     (
         "stream",
@@ -76,6 +76,7 @@ pub fn profiles(exe: &Path) -> Vec<Profile> {
             description: Some(description.to_owned()),
             env: Vec::new(),
             cwd: None,
+            // These two are there to outlast the default.
             timeout_ms: match id {
                 "long" | "ignore-term" => Some(90_000),
                 _ => None,

@@ -267,6 +267,13 @@ mod tests {
     }
 
     #[test]
+    fn want_of_descriptors_or_memory_is_no_verdict_on_the_path() {
+        for errno in [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM] {
+            assert_eq!(refusal(errno), CwdRefused::Unavailable(errno));
+        }
+    }
+
+    #[test]
     fn the_descriptor_is_for_entering_only_and_closes_on_exec() {
         use nix::fcntl::{FcntlArg, FdFlag, fcntl};
         let tree = Tree::new();

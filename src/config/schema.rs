@@ -1,0 +1,183 @@
+//! The format as a JSON Schema, for editors: completion, and most rules while typing.
+//!
+//! What a schema can't say (rules between fields, what exists on disk, denied names) only the reader checks.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Value, json};
+
+use super::limits::{self, defaults};
+
+/// JSON Schema (2020-12) of a config.
+pub fn schema() -> Value {
+    let environment_name = json!({
+        "type": "string",
+        "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
+    });
+    let directory = json!({"type": "string", "pattern": "^/"});
+    let profile = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["argv"],
+        "properties": {
+            "argv": {
+                "description": "Program and arguments. The program is an absolute path; no shell runs.",
+                "type": "array",
+                "minItems": 1,
+                "prefixItems": [{"type": "string", "pattern": "^/"}],
+                "items": {"type": "string"},
+            },
+            "allowed_env": {
+                "description": "Names of variables that the client may set.",
+                "type": "array",
+                "items": environment_name,
+                "default": [],
+            },
+            "description": {
+                "description": "One line that tells the model what the command does.",
+                "type": "string",
+                "pattern": "^[^\\n\\r]*$",
+            },
+            "env": {
+                "description": "Variables with fixed values; the client can't change them unless allowed_env names them too.",
+                "type": "object",
+                "propertyNames": environment_name,
+                "additionalProperties": {"type": "string"},
+            },
+            "cwd": described(&directory, "Directory to start in, inside a root; default_cwd if left out."),
+            "timeout_ms": {
+                "description": "Lifetime in ms when the client names none; default_timeout_ms if left out.",
+                "type": "integer",
+                "minimum": limits::TIMEOUT_MS.start(),
+                "maximum": limits::TIMEOUT_MS.end(),
+            },
+            "stdin": {
+                "description": "What the command reads: what the client writes, or nothing.",
+                "enum": ["pipe", "null"],
+                "default": "pipe",
+            },
+        },
+    });
+    let mut buffer_records = integer(
+        "Code points of output kept per session; null when only buffer_bytes limits it.",
+        &limits::BUFFER_RECORDS,
+        defaults::BUFFER_RECORDS,
+    );
+    buffer_records["type"] = json!(["integer", "null"]);
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "sluicegate config",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["allowed_roots", "default_cwd", "commands"],
+        "properties": {
+            "allowed_roots": {
+                "description": "Existing directories that commands may work in, absolute.",
+                "type": "array",
+                "minItems": 1,
+                "items": directory,
+            },
+            "default_cwd": described(&directory, "Existing directory inside a root, absolute."),
+            "commands": {
+                "description": "The approved commands, by the id that a client names.",
+                "type": "object",
+                "minProperties": limits::COMMANDS.start(),
+                "maxProperties": limits::COMMANDS.end(),
+                "propertyNames": {"minLength": 1, "maxLength": limits::MAX_COMMAND_ID_CHARS},
+                "additionalProperties": profile,
+            },
+            "max_sessions": integer(
+                "Sessions that may run at once.",
+                &limits::MAX_SESSIONS,
+                defaults::MAX_SESSIONS,
+            ),
+            "max_records": integer(
+                "Sessions kept at once, running or ended; not below max_sessions.",
+                &limits::MAX_RECORDS,
+                defaults::MAX_RECORDS,
+            ),
+            "buffer_bytes": integer(
+                "UTF-8 bytes of output kept per session.",
+                &limits::BUFFER_BYTES,
+                defaults::BUFFER_BYTES,
+            ),
+            "buffer_records": buffer_records,
+            "default_timeout_ms": integer(
+                "Lifetime in ms when neither client nor profile names one; not above max_timeout_ms.",
+                &limits::TIMEOUT_MS,
+                defaults::DEFAULT_TIMEOUT_MS,
+            ),
+            "max_timeout_ms": integer(
+                "Longest lifetime in ms that a client may ask for.",
+                &limits::TIMEOUT_MS,
+                defaults::MAX_TIMEOUT_MS,
+            ),
+            "retention_seconds": integer(
+                "How long an ended session stays readable.",
+                &limits::RETENTION_SECONDS,
+                defaults::RETENTION_SECONDS,
+            ),
+            "max_input_bytes": integer(
+                "UTF-8 bytes of one write.",
+                &limits::MAX_INPUT_BYTES,
+                defaults::MAX_INPUT_BYTES,
+            ),
+            "results": {
+                "description": "Where results carry their body: as text and as structured content, or in one of them.",
+                "enum": ["both", "structured", "text"],
+                "default": "both",
+            },
+        },
+    })
+}
+
+fn described(schema: &Value, description: &str) -> Value {
+    let mut described = schema.clone();
+    described["description"] = description.into();
+    described
+}
+
+fn integer(description: &str, bounds: &RangeInclusive<u64>, default: u64) -> Value {
+    json!({
+        "description": description,
+        "type": "integer",
+        "minimum": bounds.start(),
+        "maximum": bounds.end(),
+        "default": default,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::document::{FIELDS, PROFILE_FIELDS};
+
+    fn names(properties: &Value) -> Vec<&str> {
+        let properties = properties.as_object().unwrap();
+        properties.keys().map(String::as_str).collect()
+    }
+
+    fn sorted<const N: usize>(mut names: [&str; N]) -> [&str; N] {
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn the_schema_has_the_fields_that_the_reader_knows() {
+        let schema = schema();
+        assert_eq!(names(&schema["properties"]), sorted(FIELDS));
+        let profile = &schema["properties"]["commands"]["additionalProperties"];
+        assert_eq!(names(&profile["properties"]), sorted(PROFILE_FIELDS));
+    }
+
+    #[test]
+    fn every_field_is_described() {
+        let schema = schema();
+        let profile = &schema["properties"]["commands"]["additionalProperties"];
+        for properties in [&schema["properties"], &profile["properties"]] {
+            for (name, field) in properties.as_object().unwrap() {
+                assert!(field["description"].is_string(), "{name}");
+            }
+        }
+    }
+}
