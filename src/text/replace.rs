@@ -126,7 +126,8 @@ fn lone_bytes(window: &[u8; GROUP + LANE]) -> (u64, usize) {
     )
 }
 
-/// Copies the first `len` bytes of a group, with U+FFFD for each byte in `lone`. Returns the new end of the output.
+/// Copies the first `len` bytes of a group, with U+FFFD for each byte in `lone`. Returns the new end
+/// of the output. A lane may be read beyond the group, and written beyond that end.
 fn copy_between(
     window: &[u8; GROUP + LANE],
     mut lone: u64,
@@ -138,6 +139,7 @@ fn copy_between(
     loop {
         let to = (lone.trailing_zeros() as usize).min(len);
         let mut copied = 0;
+        // One lane always: most gaps are shorter, and a test for none would be mispredicted.
         loop {
             let lane = &window[from + copied..from + copied + LANE];
             output[written + copied..written + copied + LANE].copy_from_slice(lane);
