@@ -1,6 +1,6 @@
 //! The text of one session, oldest first, within a budget.
 //!
-//! The log is a queue of [extents](super::extent). Small pieces of text are copied behind those
+//! The log is a queue of extents, a block of text each. Small pieces of text are copied behind those
 //! before; a well-filled read block is adopted as it is. After each addition the oldest whole code
 //! points go, exactly as many as the budget asks for. A cursor is the absolute number of a code
 //! point, both streams counted together.
@@ -8,7 +8,8 @@
 //! Adding, evicting and paging allocate nothing once the page's buffers have grown; the log is made
 //! with room for the most extents that its budget can need, [`max_blocks`]. The log doesn't lock:
 //! its owner does, and what is done under that lock is one copy of what goes in or out, and counts
-//! of no more than an extent or two.
+//! of no more than an extent or two. A page that starts deep in a block of many short runs walks
+//! over the directory entries before it.
 //!
 //! L1: `retained` is the sum of the extents' bytes and at most `budget.bytes`.
 //! L2: extents follow each other without a gap, and the last one ends at `next`.

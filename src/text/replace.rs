@@ -5,7 +5,8 @@
 //! errors lie far apart. *Transcoding* takes a span of input through a table, with a fixed amount of
 //! work for each byte and no branch on its value, or, where the only bytes outside ASCII stand alone
 //! (8-bit text), copies between them. The span doubles as long as seeking finds nothing worth its
-//! start-up, and is dropped as soon as it does.
+//! start-up, and starts small again as soon as it does; there it deals with the other bytes of what
+//! was one damaged character.
 //!
 //! Transcoded bytes are validated before they become text, so a wrong table could give wrong text
 //! or a panic but no invalid `str`. It costs a few per cent of the transcoding.
@@ -36,7 +37,8 @@ const REPLACEMENT_WORD: u64 = 0xbd_bfef;
 pub(super) fn replace(input: &[u8], error: Utf8Error, text: &mut String) {
     let mut rest = input;
     let mut found = Err(error);
-    let mut span = 0;
+    let mut span = *SPAN.start();
+    let mut output = [0; OUTPUT];
     loop {
         match found {
             Ok(valid) => {
@@ -49,9 +51,9 @@ pub(super) fn replace(input: &[u8], error: Utf8Error, text: &mut String) {
                 text.push_str(REPLACEMENT);
                 rest = &bad[error.error_len().unwrap_or(bad.len())..];
                 span = if valid.len() >= WORTH_SEEKING {
-                    0
+                    *SPAN.start()
                 } else {
-                    (2 * span).clamp(*SPAN.start(), *SPAN.end())
+                    (2 * span).min(*SPAN.end())
                 };
             }
         }
@@ -59,7 +61,6 @@ pub(super) fn replace(input: &[u8], error: Utf8Error, text: &mut String) {
         // A shorter end may be nothing but an incomplete character, which seeking deals with.
         while left > 3 {
             let stretch = &rest[..left.min(STRETCH)];
-            let mut output = [0; OUTPUT];
             let (consumed, written) = transcode(stretch, &mut output);
             text.push_str(validated(&output[..written]));
             rest = &rest[consumed..];
@@ -126,7 +127,8 @@ fn lone_bytes(window: &[u8; GROUP + LANE]) -> (u64, usize) {
     )
 }
 
-/// Copies the first `len` bytes of a group, with U+FFFD for each byte in `lone`. Returns the new end of the output.
+/// Copies the first `len` bytes of a group, with U+FFFD for each byte in `lone`. Returns the new end
+/// of the output. A lane may be read beyond the group, and written beyond that end.
 fn copy_between(
     window: &[u8; GROUP + LANE],
     mut lone: u64,
@@ -138,6 +140,7 @@ fn copy_between(
     loop {
         let to = (lone.trailing_zeros() as usize).min(len);
         let mut copied = 0;
+        // One lane always: most gaps are shorter, and a test for none would be mispredicted.
         loop {
             let lane = &window[from + copied..from + copied + LANE];
             output[written + copied..written + copied + LANE].copy_from_slice(lane);

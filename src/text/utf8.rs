@@ -7,8 +7,8 @@
 //! yet become a character are carried to the next one.
 //!
 //! Valid input is recognised in one SIMD pass and handed back as a range of itself, so that a
-//! caller may keep the buffer and copy nothing. Input with errors goes to [`super::replace`].
-//! Neither path allocates.
+//! caller may keep the buffer and copy nothing. Input with errors is the `replace` module's, which
+//! writes into a [`Scratch`] made beforehand. Neither path allocates.
 
 use super::replace;
 
