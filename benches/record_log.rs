@@ -3,8 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use sluicegate::arena::record_log::{RecordLog, max_blocks};
-use sluicegate::arena::slab::{Block, READ_BYTES, Slab};
+use sluicegate::arena::{Block, READ_BYTES, RecordLog, Slab, max_blocks};
 use sluicegate::arena::{Budget, Page, PageLimits, Stream, Unit};
 use sluicegate::text::code_points;
 

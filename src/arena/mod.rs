@@ -4,10 +4,11 @@
 
 mod code_points;
 mod extent;
-pub mod record_log;
-pub mod slab;
+mod record_log;
+mod slab;
 
-pub mod slab;
+pub use record_log::{RecordLog, max_blocks};
+pub use slab::{BLOCK_BYTES, Block, READ_BYTES, Slab};
 
 /// Which of a child's two output pipes a code point came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,10 @@ use std::{
 use clap::{Args, Subcommand};
 use nix::unistd::{AccessFlags, access};
 
-use crate::config::{self, Config, Finding, Loaded, Severity, limits};
+use crate::{
+    arena::{BLOCK_BYTES, max_blocks},
+    config::{self, Config, Finding, Loaded, Severity, limits},
+};
 
 /// Commands about the Owner's config.
 #[derive(Clone, Debug, Subcommand)]
@@ -199,7 +202,7 @@ fn check(file: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
     if errors(&warnings) > 0 {
         return Ok(ExitCode::FAILURE);
     }
-    let plan = limits::plan(&config, blocks_per_record(&config), BLOCK_BYTES);
+    let plan = limits::plan(&config, max_blocks(config.buffer_bytes), BLOCK_BYTES);
     writeln!(
         out,
         "ok: {}, {}, at most {} sessions at once and {} retained",
@@ -279,14 +282,6 @@ fn absent_programs(file: &Path, config: &Config) -> Vec<Finding> {
         });
     }
     findings
-}
-
-/// Bytes of a text block.
-const BLOCK_BYTES: usize = 65_536;
-
-/// Blocks that one session's text can occupy: blocks at least half full, one that fills, one partly evicted.
-fn blocks_per_record(config: &Config) -> usize {
-    config.buffer_bytes.div_ceil(BLOCK_BYTES / 2) + 2
 }
 
 #[cfg(test)]

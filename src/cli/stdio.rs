@@ -90,7 +90,7 @@ pub(super) fn run(args: &StdioArgs) -> ExitCode {
 fn prepare(args: &StdioArgs) -> Result<(Handle, Protocol, Settings), String> {
     let config = load(args)?;
     let backend = choose(args.io.into())?;
-    let settings = Settings::of(&config);
+    let settings = Settings::from(&config);
     let (handle, _io_thread) = Handle::start_engine(config, backend).map_err(|error| {
         format!(
             "can't start: {error}; fewer or smaller buffers (max_records, buffer_bytes) need less"
@@ -154,7 +154,7 @@ async fn serve_until_told(
     let mut client_left = false;
     tokio::select! {
         ended = &mut serving => {
-            tracing::info!(?ended, "the client left");
+            tracing::info!(ended = ?ended?, "the client left");
             client_left = true;
         }
         name = signals.next() => tracing::info!("{name}: ending"),
@@ -172,7 +172,7 @@ async fn serve_until_told(
         }
         stop.cancel();
         if !client_left {
-            serving.await;
+            serving.await.ok();
         }
     };
     tokio::select! {

@@ -26,7 +26,7 @@ use nix::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{READ_BYTES, Read, Stop, Write};
-use crate::arena::slab::{BLOCK_BYTES, Block};
+use crate::arena::Block;
 
 /// The read end of a pipe.
 #[derive(Debug)]
@@ -217,13 +217,8 @@ fn set_nonblocking(fd: &OwnedFd) -> Result<(), Errno> {
 
 /// One read(2) straight into the block: its memory isn't initialised first, which would cost as much as the copy.
 fn read_into(fd: BorrowedFd<'_>, block: &mut Block) -> Result<usize, Errno> {
-    const { assert!(READ_BYTES <= BLOCK_BYTES) };
-    // SAFETY: the block's memory is BLOCK_BYTES long and ours alone while it is borrowed; the kernel writes at most
-    // READ_BYTES.
-    let n = unsafe { libc::read(fd.as_raw_fd(), block.as_mut_ptr().cast(), READ_BYTES) };
-    let n = usize::try_from(Errno::result(n)?).expect("not negative, as it is no error");
-    // SAFETY: the kernel has just written the first `n` bytes.
-    unsafe { block.set_filled(n) };
+    let n = read(fd, block.spare_mut())?;
+    block.set_filled(n);
     Ok(n)
 }
 

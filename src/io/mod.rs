@@ -44,8 +44,8 @@ pub use self::{
     runtime::Runtime,
     stop::Stop,
 };
-use crate::arena::slab::Block;
-pub use crate::arena::slab::READ_BYTES;
+use crate::arena::Block;
+pub use crate::arena::READ_BYTES;
 
 mod epoll;
 mod probe;

@@ -27,10 +27,10 @@ use proptest::prelude::*;
 use super::{
     Backend, READ_BYTES, Read, Runtime, Sink, Source, Stop, Timer, Watch, Write, probe, scripted,
 };
-use crate::arena::slab::Block;
+use crate::arena::{Block, Slab};
 
 fn block() -> Block {
-    Block::new()
+    Slab::new(1).unwrap().take()
 }
 
 fn pipe() -> (OwnedFd, OwnedFd) {

@@ -6,7 +6,7 @@
 use nix::errno::Errno;
 
 use super::{READ_BYTES, Read, Stop};
-use crate::arena::slab::Block;
+use crate::arena::Block;
 
 /// What comes after the last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +60,7 @@ impl Source {
         }
         let n = (1 + self.random(self.longest)).min(self.bytes.len() - self.position);
         let piece = &self.bytes[self.position..self.position + n];
-        // SAFETY: `n` is at most READ_BYTES, which fits the block, and the two don't overlap: the block has one owner.
-        unsafe {
-            block
-                .as_mut_ptr()
-                .copy_from_nonoverlapping(piece.as_ptr(), n);
-            block.set_filled(n);
-        }
+        block.extend_from_slice(piece);
         self.position += n;
         (Read::Data(n), block)
     }

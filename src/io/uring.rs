@@ -28,7 +28,7 @@ use nix::{
 use tokio_uring::{InFlightOneshot, OneshotOutputTransform, UnsubmittedOneshot};
 
 use super::{READ_BYTES, Read, Stop, Write};
-use crate::arena::slab::{BLOCK_BYTES, Block};
+use crate::arena::{BLOCK_BYTES, Block};
 
 /// "From the current position", the only one that a pipe has.
 const NO_OFFSET: u64 = u64::MAX;
@@ -61,9 +61,7 @@ impl Source {
             let read = match result {
                 Ok(0) => Read::Eof,
                 Ok(n) => {
-                    // SAFETY: the kernel has written the first `n` bytes of the block, which it was given as memory for
-                    // READ_BYTES; it is through with them, as this is the operation's completion.
-                    unsafe { block.set_filled(n) };
+                    block.set_filled(n);
                     Read::Data(n)
                 }
                 // EINTR: the operation was waiting in a worker thread, which the cancellation interrupts.

@@ -181,6 +181,7 @@ fn cwd(refused: CwdRefused) -> &'static str {
         CwdRefused::NotFound => "cwd does not exist or may not be entered; omit it for the default",
         CwdRefused::NotDirectory => "cwd is not a directory; omit it for the default",
         CwdRefused::OutsideRoots => "cwd is outside the allowed roots; omit it for the default",
+        CwdRefused::Unavailable(_) => "cwd could not be looked up just now; try again",
     }
 }
 

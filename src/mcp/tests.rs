@@ -152,7 +152,13 @@ impl Client {
 
 /// A handle for tests that never reach a session.
 fn idle_handle() -> Handle {
-    Handle {}
+    let config = crate::config::Config::demo(
+        std::path::Path::new("/"),
+        std::path::Path::new("/nonexistent"),
+    );
+    Handle::start_engine(config, crate::io::Backend::Epoll)
+        .unwrap()
+        .0
 }
 
 /// What the double's handlers saw.

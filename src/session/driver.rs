@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    arena::{Stream, slab::Slab},
+    arena::{Slab, Stream},
     io::{Backend, Sink, Source, Stop, Watch},
     process::{Census, Exit, Leader, Spawned},
     session::{
@@ -171,10 +171,6 @@ impl Driver {
                 return;
             }
         }
-    }
-
-    fn has_exited(&self) -> bool {
-        self.leader.as_ref().is_none_or(Leader::has_exited)
     }
 
     fn take_request(&mut self) -> Actions {

@@ -155,10 +155,10 @@ impl Lifecycle {
             return self.end(Reason::Timeout, now + DEFAULT_GRACE, now, has_exited);
         }
         if self.leader_exited && self.check_at.is_some_and(|at| now >= at) {
-            if others() == 0 {
-                if let Some(reason) = self.reason() {
-                    return self.finish(Finish::Reap(Status::Terminated, reason));
-                }
+            if others() == 0
+                && let Some(reason) = self.reason()
+            {
+                return self.finish(Finish::Reap(Status::Terminated, reason));
             }
             self.check_at = Some(now + self.check_interval);
             self.check_interval = (self.check_interval * 2).min(CHECK.1);

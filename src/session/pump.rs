@@ -6,10 +6,13 @@
 use std::{rc::Rc, sync::Arc, time::SystemTime};
 
 use crate::{
-    arena::{Stream, record_log::RecordLog, slab::Block},
+    arena::{Block, RecordLog, Stream},
     io::{Read, Source, Stop},
     session::{Session, driver::IoThread},
-    text::utf8::{Body, Decoder, code_points},
+    text::{
+        code_points,
+        utf8::{Body, Decoder},
+    },
 };
 
 /// Why a pump ended.
@@ -89,7 +92,7 @@ fn take_in(
         append_char(&mut state.log, stream, head);
     }
     let next = match range {
-        Some((start, end)) if RecordLog::adopts(end - start) => {
+        Some((start, end)) if state.log.wants(end - start) => {
             state.log.adopt(stream, block, start, end, count);
             None
         }

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
-    arena::record_log::RecordLog,
+    arena::RecordLog,
     process::Exit,
     session::{
         input::WriteJob,

@@ -12,8 +12,8 @@ use std::{
 use tokio::{sync::mpsc, task::spawn_local, time::sleep};
 
 use crate::{
-    arena::slab::Slab,
-    io::{Backend, Runtime},
+    arena::Slab,
+    io::{Backend, READ_BYTES, Runtime},
     process::{Census, Spawned},
     session::{
         Session,
@@ -68,7 +68,7 @@ pub fn start(
                 let shared = Rc::new(IoThread {
                     backend,
                     slab,
-                    scratch: RefCell::new(Scratch::new()),
+                    scratch: RefCell::new(Scratch::new(READ_BYTES)),
                     census: RefCell::new(census),
                 });
                 while let Some(adoption) = adoptions.recv().await {

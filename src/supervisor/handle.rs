@@ -18,11 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    arena::{
-        Budget, CursorError, Page, PageLimits,
-        record_log::{self, RecordLog},
-        slab::Slab,
-    },
+    arena::{Budget, CursorError, Page, PageLimits, RecordLog, Slab, max_blocks},
     config::{Config, Profile, StdinKind, limits},
     io::Backend,
     policy::{child_env, open_cwd},
@@ -98,7 +94,7 @@ impl Handle {
         config: Config,
         backend: Backend,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
-        let per_record = record_log::max_blocks(config.buffer_bytes);
+        let per_record = max_blocks(config.buffer_bytes);
         // Two reads are in flight for each session whose pipes are open: up to `max_sessions` that run and, for a
         // second after their end, finals that still drain; those are retained, so `max_records` bounds both.
         let slab = Slab::new(config.max_records * (per_record + 2))?;
