@@ -62,9 +62,10 @@
 //!
 //! # Where unsafe lives
 //!
-//! `arena/slab.rs` (one mapping, carved into blocks), `io/uring.rs` and `io/epoll.rs` (the kernel writes into blocks),
-//! `mcp/stdio.rs` (borrowed descriptors 0 to 2), `process/prepare.rs`, `process/spawn.rs` and `process/reaper.rs`
-//! (`posix_spawn`, `wait4`). Everything else is refused by the compiler.
+//! `arena/slab.rs` (one mapping, carved into blocks), `io/uring.rs` (operations that borrow memory until they complete),
+//! `io/epoll.rs` (registration, timerfd), `io/probe.rs` (a ring to try), `mcp/stdio.rs` (borrowed descriptors 0 to 2),
+//! `process/prepare.rs`, `process/spawn.rs`, `process/reaper.rs` and `process/group.rs` (signal state, `posix_spawn`,
+//! `wait4`, `getdents64`). Everything else is refused by the compiler.
 
 pub mod arena;
 pub mod cli;

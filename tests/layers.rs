@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("config", &[]),
     ("io", &["arena"]),
     ("policy", &["config"]),
-    ("process", &["config"]),
+    ("process", &["config", "io"]),
     ("demo", &["config"]),
     (
         "session",
@@ -58,7 +58,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("io_uring::", &["io/uring.rs", "io/probe.rs"]),
     (
         "rmcp",
-        &["mcp/", "cli/verify.rs", "cli/demo.rs", "cli/log.rs"],
+        &["mcp/", "cli/client.rs", "cli/log.rs"],
     ),
     ("allow(unsafe_code)", UNSAFE_LEAVES),
 ];
@@ -66,13 +66,22 @@ const CONFINED: &[(&str, &[&str])] = &[
 /// The leaf files that `src/lib.rs` names as holding unsafe code.
 const UNSAFE_LEAVES: &[&str] = &[
     "arena/slab.rs",
-    "io/uring.rs",
     "io/epoll.rs",
+    "io/probe.rs",
+    "io/uring.rs",
     "mcp/stdio.rs",
+    "process/group.rs",
     "process/prepare.rs",
     "process/reaper.rs",
     "process/spawn.rs",
 ];
+
+/// Files that only tests compile. They reach across layers and into the kernel as the tests need.
+const TEST_FILES: &[&str] = &["io/scenarios.rs", "io/scripted.rs", "process/testing.rs"];
+
+fn is_test(file: &str) -> bool {
+    file.ends_with("tests.rs") || TEST_FILES.contains(&file)
+}
 
 fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -94,6 +103,7 @@ fn sources() -> Vec<(String, String)> {
         }
     }
     found.sort();
+    found.retain(|(name, _)| !is_test(name));
     assert!(
         found.len() > 20,
         "the walk found only {} files",
@@ -154,6 +164,13 @@ fn imported_layers(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Whether the line holds the name, not as the end of a longer one.
+fn names(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(at, _)| {
+        !line[..at].ends_with(|before: char| before == '_' || before.is_ascii_alphanumeric())
+    })
+}
+
 #[test]
 fn lower_layers_never_import_higher_ones() {
     let mut faults = Vec::new();
@@ -182,7 +199,7 @@ fn foreign_names_stay_in_their_files() {
             if places.iter().any(|place| file.starts_with(place)) {
                 continue;
             }
-            for (number, line) in code(&text).filter(|(_, line)| line.contains(name)) {
+            for (number, line) in code(&text).filter(|(_, line)| names(line, name)) {
                 faults.push(format!("src/{file}:{number} names {name}: {}", line.trim()));
             }
         }

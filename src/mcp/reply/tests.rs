@@ -1,0 +1,270 @@
+use std::time::{Duration, UNIX_EPOCH};
+
+use nix::errno::Errno;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn body_of(result: &CallToolResult) -> String {
+    result.content[0].as_text().unwrap().text.clone()
+}
+
+fn example() -> Snapshot {
+    Snapshot {
+        session_id: "5e55".to_owned(),
+        command_id: "stream".to_owned(),
+        process_id: 42,
+        status: Status::Running,
+        exit_code: None,
+        exit_signal: None,
+        termination_reason: None,
+        stdin_closed: false,
+        input_uncertain: false,
+        base_cursor: 0,
+        next_cursor: 7,
+        created_at: UNIX_EPOCH + Duration::from_millis(1_700_000_000_004),
+        last_activity_at: UNIX_EPOCH + Duration::from_millis(1_700_000_001_000),
+        ended_at: None,
+        output: Output::Open,
+        truncated: false,
+        cpu_ms: None,
+        max_rss_bytes: None,
+    }
+}
+
+#[test]
+fn a_snapshot_has_every_field_in_order_and_nulls_for_what_is_absent() {
+    assert_eq!(
+        body_of(&snapshot(&example(), Results::Both)),
+        concat!(
+            r#"{"ok":true,"session_id":"5e55","command_id":"stream","process_id":42,"status":"RUNNING","#,
+            r#""exit_code":null,"exit_signal":null,"termination_reason":null,"stdin_closed":false,"#,
+            r#""input_uncertain":false,"base_cursor":0,"next_cursor":7,"created_at":"2023-11-14T22:13:20.004Z","#,
+            r#""last_activity_at":"2023-11-14T22:13:21.000Z","output_complete":false,"output_incomplete":false,"#,
+            r#""ended_at":null,"cpu_ms":null,"max_rss_bytes":null,"truncated":false}"#
+        )
+    );
+}
+
+fn example_page() -> Page {
+    Page {
+        text: "ab\u{e9}!\u{1f600}".to_owned(),
+        runs: vec![
+            Run {
+                cursor: 10,
+                stream: Stream::Stdout,
+                end: 4,
+            },
+            Run {
+                cursor: 13,
+                stream: Stream::Stderr,
+                end: 9,
+            },
+        ],
+        base_cursor: 3,
+        next_cursor: 15,
+        end_cursor: 15,
+    }
+}
+
+const FACTS: PageFacts = PageFacts {
+    status: Status::Exited,
+    output: Output::Complete,
+    truncated: true,
+};
+
+#[test]
+fn a_page_of_runs_and_one_of_code_points() {
+    let page_of = |unit| body_of(&page(&example_page(), FACTS, unit, Results::Both));
+    let head = concat!(
+        r#"{"ok":true,"base_cursor":3,"next_cursor":15,"truncated":true,"has_more":false,"status":"EXITED","#,
+        r#""output_complete":true,"output_incomplete":false,"records":["#
+    );
+    assert_eq!(
+        page_of(Unit::Runs),
+        format!(
+            "{head}{}]}}",
+            concat!(
+                r#"{"cursor":10,"stream":"stdout","text":"abé"},"#,
+                r#"{"cursor":13,"stream":"stderr","text":"!😀"}"#
+            )
+        )
+    );
+    assert_eq!(
+        page_of(Unit::CodePoints),
+        format!(
+            "{head}{}]}}",
+            concat!(
+                r#"{"cursor":10,"stream":"stdout","text":"a"},"#,
+                r#"{"cursor":11,"stream":"stdout","text":"b"},"#,
+                r#"{"cursor":12,"stream":"stdout","text":"é"},"#,
+                r#"{"cursor":13,"stream":"stderr","text":"!"},"#,
+                r#"{"cursor":14,"stream":"stderr","text":"😀"}"#
+            )
+        )
+    );
+}
+
+#[test]
+fn an_ordinary_full_page_is_serialised_without_growing_the_buffer() {
+    let text = "a line of output, \"quoted\" once\n".repeat(2_048);
+    let (end, next) = (text.len(), text.len() as u64);
+    let full = Page {
+        runs: vec![Run {
+            cursor: 0,
+            stream: Stream::Stdout,
+            end,
+        }],
+        text,
+        base_cursor: 0,
+        next_cursor: next,
+        end_cursor: next + 1,
+    };
+    let facts = PageFacts {
+        output: Output::Open,
+        ..FACTS
+    };
+    let line = body_of(&page(&full, facts, Unit::Runs, Results::Both));
+    let parsed: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(parsed["has_more"], true);
+    assert_eq!(parsed["records"][0]["text"], full.text.as_str());
+}
+
+#[test]
+fn a_write_says_what_was_accepted() {
+    let outcome = Written {
+        accepted: 5,
+        stdin_closed: true,
+        next_cursor: 9,
+    };
+    assert_eq!(
+        body_of(&written("s", outcome, Results::Both)),
+        r#"{"ok":true,"session_id":"s","accepted_bytes":5,"stdin_closed":true,"next_cursor":9}"#
+    );
+}
+
+fn refusals() -> Vec<(Refusal, &'static str)> {
+    let name = || "A\nB".to_owned();
+    let mut all = vec![
+        (Refusal::CommandNotFound, "COMMAND_NOT_FOUND"),
+        (Refusal::SessionLimit { max: 8 }, "SESSION_LIMIT"),
+        (Refusal::RecordLimit { max: 8 }, "RECORD_LIMIT"),
+        (Refusal::SessionNotFound, "SESSION_NOT_FOUND"),
+        (
+            Refusal::SessionNotRunning { accepted: 1 },
+            "SESSION_NOT_RUNNING",
+        ),
+        (
+            Refusal::CursorExpired { base: 5, next: 9 },
+            "CURSOR_EXPIRED",
+        ),
+        (
+            Refusal::InvalidCursor { base: 5, next: 9 },
+            "INVALID_CURSOR",
+        ),
+        (
+            Refusal::InputTooLarge { bytes: 2, max: 1 },
+            "INPUT_TOO_LARGE",
+        ),
+        (
+            Refusal::InputBackpressure { accepted: 3 },
+            "INPUT_BACKPRESSURE",
+        ),
+        (Refusal::InputUncertain { accepted: 0 }, "INPUT_UNCERTAIN"),
+        (Refusal::StdinClosed { accepted: 0 }, "STDIN_CLOSED"),
+        (Refusal::ShuttingDown, "SHUTTING_DOWN"),
+        (Refusal::Internal("a broken count"), "INTERNAL"),
+    ];
+    for refused in [
+        CwdRefused::NotAbsolute,
+        CwdRefused::NotFound,
+        CwdRefused::NotDirectory,
+        CwdRefused::OutsideRoots,
+    ] {
+        all.push((Refusal::Cwd(refused), "CWD_NOT_ALLOWED"));
+    }
+    for refused in [
+        EnvRefused::TooMany(33),
+        EnvRefused::NotApproved(name()),
+        EnvRefused::Denied(name()),
+        EnvRefused::NulInValue(name()),
+    ] {
+        all.push((Refusal::Env(refused), "ENV_NOT_ALLOWED"));
+    }
+    for error in [
+        SpawnError::NotFound,
+        SpawnError::NotExecutable,
+        SpawnError::BadInterpreter,
+        SpawnError::Busy,
+        SpawnError::TooLarge,
+        SpawnError::OutOfProcesses,
+        SpawnError::Other(Errno::EIO),
+    ] {
+        all.push((Refusal::StartFailed(error), "START_FAILED"));
+    }
+    all
+}
+
+#[test]
+fn each_refusal_has_its_code_and_one_line_for_a_model() {
+    for (refusal, code) in refusals() {
+        let result = failure(&Failure::from(refusal.clone()), Results::Both);
+        assert_eq!(result.is_error, Some(true));
+        let body: Value = serde_json::from_str(&body_of(&result)).unwrap();
+        assert_eq!(body["ok"], false);
+        assert_eq!(body["error"]["code"], code, "{refusal:?}");
+        let message = body["error"]["message"].as_str().unwrap();
+        assert!(!message.contains('\n') && message.len() < 200, "{message}");
+        assert!(!message.contains("os error"), "{message}");
+        if code == "CWD_NOT_ALLOWED" {
+            assert!(message.contains("cwd"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn failures_carry_what_the_client_needs_to_go_on() {
+    let text = |refusal: Refusal| body_of(&failure(&refusal.into(), Results::Both));
+    assert_eq!(
+        text(Refusal::CursorExpired { base: 5, next: 9 }),
+        r#"{"ok":false,"error":{"code":"CURSOR_EXPIRED","message":"output at cursor was evicted; some is lost, read on with cursor=5","base_cursor":5,"next_cursor":9}}"#
+    );
+    let body: Value =
+        serde_json::from_str(&text(Refusal::InputBackpressure { accepted: 3 })).unwrap();
+    assert_eq!(body["error"]["accepted_bytes"], 3);
+    assert_eq!(body["error"]["input_uncertain"], true);
+}
+
+#[test]
+fn a_summary_is_made_only_where_it_is_shown() {
+    let result = failure(&Refusal::ShuttingDown.into(), Results::Structured);
+    assert_eq!(
+        result.content[1].as_text().unwrap().text,
+        "SHUTTING_DOWN: the server is shutting down"
+    );
+    assert_eq!(snapshot(&example(), Results::Both).content.len(), 1);
+}
+
+proptest! {
+    #[test]
+    fn any_text_comes_back_whole_in_either_unit(parts in prop::collection::vec(".{1,20}", 1..6)) {
+        let mut subject = Page::default();
+        for (part, turn) in parts.iter().zip(0..) {
+            let cursor = subject.text.chars().count() as u64;
+            subject.text.push_str(part);
+            let stream = if turn % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
+            subject.runs.push(Run { cursor, stream, end: subject.text.len() });
+        }
+        for unit in [Unit::Runs, Unit::CodePoints] {
+            let body: Value =
+                serde_json::from_str(&body_of(&page(&subject, FACTS, unit, Results::Both))).unwrap();
+            let mut text = String::new();
+            for record in body["records"].as_array().unwrap() {
+                prop_assert_eq!(&record["cursor"], &json!(text.chars().count()));
+                text.push_str(record["text"].as_str().unwrap());
+            }
+            prop_assert_eq!(&text, &subject.text);
+        }
+    }
+}
