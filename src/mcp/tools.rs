@@ -3,7 +3,7 @@
 //! A model pays for every byte of this on every turn, and acts on nothing else: each sentence has to tell it something that
 //! it would otherwise do wrong. A test holds the sizes.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::json;
@@ -95,8 +95,8 @@ fn hints() -> ToolAnnotations {
     ToolAnnotations::new().open_world(false)
 }
 
-fn output_schema(tool: &Cow<'static, str>) -> Arc<JsonObject> {
-    match tool.as_ref() {
+fn output_schema(tool: &str) -> Arc<JsonObject> {
+    match tool {
         READ => schema::output(schema::page(), schema::cursors()),
         WRITE => schema::output(schema::written(), schema::uncertainty()),
         _ => schema::output(schema::snapshot(), json!({})),
