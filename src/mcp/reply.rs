@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_full_page_is_serialised_without_growing_the_buffer() {
+    fn a_full_page_with_more_behind_it_says_so_and_is_whole() {
         let text = "a line of output, \"quoted\" once\n".repeat(2_048);
         let (end, next) = (text.len(), text.len() as u64);
         let full = Page {
