@@ -56,10 +56,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const CONFINED: &[(&str, &[&str])] = &[
     ("tokio_uring", &["io/uring.rs", "io/runtime.rs"]),
     ("io_uring::", &["io/uring.rs", "io/probe.rs"]),
-    (
-        "rmcp",
-        &["mcp/", "cli/client.rs", "cli/log.rs"],
-    ),
+    ("rmcp", &["mcp/", "cli/client.rs", "cli/log.rs"]),
     ("allow(unsafe_code)", UNSAFE_LEAVES),
 ];
 

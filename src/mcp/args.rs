@@ -284,7 +284,7 @@ pub(super) fn one_line(text: &str) -> String {
         .take(MAX_MESSAGE_CHARS)
         .map(|char| if char.is_control() { ' ' } else { char })
         .collect();
-    if line.len() < text.len() {
+    if text.chars().nth(MAX_MESSAGE_CHARS).is_some() {
         line.push('…');
     }
     line

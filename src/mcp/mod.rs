@@ -15,6 +15,8 @@ use crate::{
 };
 
 mod args;
+mod blocking;
+mod failure;
 mod frame;
 mod id_scan;
 mod reply;

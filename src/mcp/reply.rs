@@ -1,10 +1,10 @@
-//! Bodies of replies: what a success says, and what each refusal means to a client.
+//! Bodies of replies, as JSON text: each is serialised once, into a buffer of about the right size, and laid out by
+//! [`wire`](super::wire).
 //!
-//! A body is JSON text, serialised once into a buffer of about the right size; [`wire`](super::wire) lays it out.
-//! What must hold: a message is one line that a model can act on, names the argument at fault, and never carries the text of
-//! an OS error or a path of this machine.
+//! What must hold: a body is one object with `ok` first, a member that has no value is `null` and never missing, and the
+//! members of a success are those of its output schema.
 
-use std::{borrow::Cow, time::SystemTime};
+use std::time::SystemTime;
 
 use jiff::Timestamp;
 use rmcp::model::CallToolResult;
@@ -12,211 +12,11 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     arena::{Page, Run, Stream, Unit},
-    config::{Results, limits::MAX_CLIENT_ENV},
-    mcp::{
-        args::{BadArgument, one_line},
-        wire,
-    },
-    policy::{CwdRefused, EnvRefused},
-    process::SpawnError,
+    config::Results,
+    mcp::{failure::Failure, wire},
     session::snapshot::{Output, Reason, Snapshot, Status},
-    supervisor::{
-        handle::{PageFacts, Written},
-        refusal::Refusal,
-    },
+    supervisor::handle::{PageFacts, Written},
 };
-
-/// Why a call failed, for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub(super) enum Code {
-    InvalidArgument,
-    CommandNotFound,
-    CwdNotAllowed,
-    EnvNotAllowed,
-    StartFailed,
-    SessionLimit,
-    RecordLimit,
-    SessionNotFound,
-    SessionNotRunning,
-    CursorExpired,
-    InvalidCursor,
-    InputTooLarge,
-    InputBackpressure,
-    InputUncertain,
-    StdinClosed,
-    ShuttingDown,
-    Internal,
-}
-
-/// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Failure {
-    code: Code,
-    message: Cow<'static, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    base_cursor: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    accepted_bytes: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_uncertain: Option<bool>,
-}
-
-impl Failure {
-    fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            base_cursor: None,
-            next_cursor: None,
-            accepted_bytes: None,
-            input_uncertain: None,
-        }
-    }
-
-    fn with_cursors(self, base: u64, next: u64) -> Self {
-        Self {
-            base_cursor: Some(base),
-            next_cursor: Some(next),
-            ..self
-        }
-    }
-
-    fn with_accepted(self, accepted: usize) -> Self {
-        Self {
-            accepted_bytes: Some(accepted),
-            ..self
-        }
-    }
-
-    fn uncertain(self) -> Self {
-        Self {
-            input_uncertain: Some(true),
-            ..self
-        }
-    }
-}
-
-impl From<BadArgument> for Failure {
-    fn from(BadArgument(message): BadArgument) -> Self {
-        Self::new(Code::InvalidArgument, message)
-    }
-}
-
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::CommandNotFound => Self::new(
-                Code::CommandNotFound,
-                "command_id is not approved; use one that terminal_start's description lists",
-            ),
-            Refusal::Cwd(refused) => Self::new(Code::CwdNotAllowed, cwd(refused)),
-            Refusal::Env(refused) => Self::new(Code::EnvNotAllowed, env(&refused)),
-            Refusal::StartFailed(error) => Self::new(Code::StartFailed, start(error)),
-            Refusal::SessionLimit { max } => Self::new(
-                Code::SessionLimit,
-                format!("{max} sessions are running, as many as may; terminate one or wait until one ends"),
-            ),
-            Refusal::RecordLimit { max } => Self::new(
-                Code::RecordLimit,
-                format!("{max} sessions are retained, as many as may; retry when one that ended has expired"),
-            ),
-            Refusal::SessionNotFound => Self::new(
-                Code::SessionNotFound,
-                "session_id is unknown or no longer retained; start a new session",
-            ),
-            Refusal::SessionNotRunning { accepted } => Self::new(
-                Code::SessionNotRunning,
-                "the session is ending or has ended and takes no input; read its remaining output",
-            )
-            .with_accepted(accepted),
-            Refusal::CursorExpired { base, next } => Self::new(
-                Code::CursorExpired,
-                format!("output at cursor was evicted; some is lost, read on with cursor={base}"),
-            )
-            .with_cursors(base, next),
-            Refusal::InvalidCursor { base, next } => Self::new(
-                Code::InvalidCursor,
-                format!("cursor is beyond the output so far; read on with cursor={next}"),
-            )
-            .with_cursors(base, next),
-            Refusal::InputTooLarge { bytes, max } => Self::new(
-                Code::InputTooLarge,
-                format!("text holds {bytes} bytes, a write at most {max}; nothing was written, send it in parts"),
-            ),
-            Refusal::InputBackpressure { accepted } => Self::new(
-                Code::InputBackpressure,
-                format!("the process did not take the text in time; {accepted} bytes were accepted and stdin is closed now, so do not send it again to this session"),
-            )
-            .with_accepted(accepted)
-            .uncertain(),
-            Refusal::InputUncertain { accepted } => Self::new(
-                Code::InputUncertain,
-                "a write was cut off, so what the process took in is unknown and stdin is closed; do not send it again to this session",
-            )
-            .with_accepted(accepted)
-            .uncertain(),
-            Refusal::StdinClosed { accepted } => Self::new(
-                Code::StdinClosed,
-                "stdin of the session is closed and takes no more input; its output can still be read",
-            )
-            .with_accepted(accepted),
-            Refusal::ShuttingDown => Self::new(Code::ShuttingDown, "the server is shutting down"),
-            Refusal::Internal(fault) => {
-                tracing::error!(fault, "internal fault");
-                Self::new(
-                    Code::Internal,
-                    "a fault of the server; terminal_status tells what became of the session",
-                )
-            }
-        }
-    }
-}
-
-fn cwd(refused: CwdRefused) -> &'static str {
-    match refused {
-        CwdRefused::NotAbsolute => "cwd must be an absolute path; omit it for the default",
-        CwdRefused::NotFound => "cwd does not exist or may not be entered; omit it for the default",
-        CwdRefused::NotDirectory => "cwd is not a directory; omit it for the default",
-        CwdRefused::OutsideRoots => "cwd is outside the allowed roots; omit it for the default",
-        CwdRefused::Unavailable(_) => "cwd could not be looked up just now; try again",
-    }
-}
-
-fn env(refused: &EnvRefused) -> String {
-    let message = match refused {
-        EnvRefused::TooMany(count) => {
-            format!("env holds {count} variables; at most {MAX_CLIENT_ENV} may be set")
-        }
-        EnvRefused::NotApproved(name) => {
-            format!("env: {name} is not approved for this command; leave it out")
-        }
-        EnvRefused::Denied(name) => format!("env: {name} may never be set; leave it out"),
-        EnvRefused::NulInValue(name) => format!("env: the value of {name} holds a NUL"),
-    };
-    one_line(&message)
-}
-
-fn start(error: SpawnError) -> &'static str {
-    match error {
-        SpawnError::NotFound => "executable not found; the Owner must correct the command",
-        SpawnError::NotExecutable => "not executable; the Owner must correct the command",
-        SpawnError::BadInterpreter => {
-            "bad interpreter: what the executable names is missing or not executable; the Owner must correct the command"
-        }
-        SpawnError::Busy => "executable busy: it is open for writing; retry when that is over",
-        SpawnError::TooLarge => "arguments and environment too large; set less in env",
-        SpawnError::OutOfProcesses => {
-            "out of processes, memory or descriptors; terminate sessions or retry later"
-        }
-        SpawnError::Other(errno) => {
-            tracing::warn!(%errno, "a command could not be started");
-            "could not be started for a reason that is in the server's log"
-        }
-    }
-}
 
 #[derive(Serialize)]
 struct FailureBody<'a> {
@@ -233,11 +33,7 @@ pub(super) fn failure(failure: &Failure, layout: Results) -> CallToolResult {
         },
         256,
     );
-    let summary = summary(layout, || {
-        let code = text_of(&failure.code);
-        format!("{code}: {}", failure.message)
-    });
-    wire::result(body, summary, true)
+    wire::result(body, summary(layout, || failure.to_string()), true)
 }
 
 #[derive(Serialize)]
@@ -427,12 +223,6 @@ fn body(value: &impl Serialize, capacity: usize) -> String {
 
 fn summary(layout: Results, line: impl FnOnce() -> String) -> Option<String> {
     (layout == Results::Structured).then(line)
-}
-
-/// How a unit variant is written, without its quotes.
-fn text_of(code: &Code) -> String {
-    let quoted = serde_json::to_string(code).expect("a unit variant is a string");
-    quoted.trim_matches('"').to_owned()
 }
 
 fn status_name(status: Status) -> &'static str {

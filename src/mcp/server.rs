@@ -28,12 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     arena::{Page, PageLimits, Unit},
     config::limits::{MAX_CALLS_IN_FLIGHT, MAX_PAGE_RECORDS},
-    mcp::{
-        Settings, args,
-        reply::{self, Failure},
-        tools,
-        wire::Arguments,
-    },
+    mcp::{Settings, args, failure::Failure, reply, tools, wire::Arguments},
     supervisor::handle::{Handle, StartRequest},
 };
 

@@ -15,14 +15,13 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
-    sync::{Arc, Mutex, PoisonError},
-    thread,
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
 };
 
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, OFlag, fcntl, open},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         socket::{MsgFlags, recv, send},
         stat::{Mode, SFlag, fstat},
@@ -31,11 +30,10 @@ use nix::{
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    sync::{mpsc, oneshot},
+    sync::mpsc,
 };
 
-/// Bytes that cross between a blocking thread and the runtime at once.
-const CHUNK_BYTES: usize = 65_536;
+use crate::mcp::blocking::{WriterThread, read_in_thread, retry};
 
 /// The descriptors that the protocol runs over.
 #[derive(Debug)]
@@ -66,7 +64,7 @@ impl Protocol {
 }
 
 /// A duplicate above the standard descriptors that no child inherits.
-fn duplicate(fd: impl std::os::fd::AsFd) -> io::Result<OwnedFd> {
+fn duplicate(fd: impl AsFd) -> io::Result<OwnedFd> {
     let raw = fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(3))?;
     // SAFETY: fcntl has just made this descriptor and returned it to us alone; the OwnedFd is its only owner from here on.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
@@ -164,6 +162,21 @@ impl Input {
                 rest: Vec::new(),
             },
         }))
+    }
+
+    /// Whether the other side has closed, seen without reading: what it sent before may still be there. Of a descriptor that
+    /// a thread serves nothing is known.
+    pub(super) fn hung_up(&self) -> bool {
+        let fd = match &self.0 {
+            Source::Port(Port::Polled(polled, _)) => polled.get_ref(),
+            Source::Port(Port::Plain(fd)) => fd,
+            Source::Thread { .. } => return false,
+        };
+        // A pipe's POLLHUP comes unasked; a socket's half-close, which nix has no name for, doesn't.
+        let half_closed = PollFlags::from_bits_retain(libc::POLLRDHUP);
+        let mut asked = [PollFd::new(fd.as_fd(), half_closed)];
+        let count = retry(|| poll(&mut asked, PollTimeout::ZERO)).unwrap_or(0);
+        count > 0
     }
 
     /// Reads into `buffer`, which isn't empty; 0 is the end of the stream.
@@ -279,116 +292,12 @@ impl Output {
     }
 }
 
-fn retry<T>(mut call: impl FnMut() -> nix::Result<T>) -> nix::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::EINTR) => {}
-            result => return result,
-        }
-    }
-}
-
-/// Reads in a thread of its own, which ends with the stream or with the process: nothing can call it back from a read.
-fn read_in_thread(fd: OwnedFd) -> io::Result<mpsc::Receiver<io::Result<Vec<u8>>>> {
-    let (sender, receiver) = mpsc::channel(1);
-    thread::Builder::new()
-        .name("protocol-in".to_owned())
-        .spawn(move || {
-            loop {
-                let mut chunk = vec![0; CHUNK_BYTES];
-                let result = retry(|| read(&fd, &mut chunk)).map_err(io::Error::from);
-                let last = !matches!(result, Ok(count) if count > 0);
-                let result = result.map(|count| {
-                    chunk.truncate(count);
-                    chunk
-                });
-                if sender.blocking_send(result).is_err() || last {
-                    return;
-                }
-            }
-        })?;
-    Ok(receiver)
-}
-
-/// What a writing thread is told.
-#[derive(Debug)]
-enum Order {
-    Write(Vec<u8>),
-    /// Answer when all before is written.
-    Report(oneshot::Sender<()>),
-}
-
-/// Writes in a thread of its own, which ends when the [`Output`] is dropped or a write fails.
-#[derive(Debug)]
-struct WriterThread {
-    orders: mpsc::Sender<Order>,
-    /// Why the thread ended.
-    failure: Arc<Mutex<Option<io::Error>>>,
-}
-
-impl WriterThread {
-    fn start(fd: OwnedFd) -> io::Result<Self> {
-        let (orders, mut received) = mpsc::channel(1);
-        let failure = Arc::new(Mutex::new(None));
-        let reported = Arc::clone(&failure);
-        thread::Builder::new()
-            .name("protocol-out".to_owned())
-            .spawn(move || {
-                while let Some(order) = received.blocking_recv() {
-                    match order {
-                        Order::Write(bytes) => {
-                            let mut rest = bytes.as_slice();
-                            while !rest.is_empty() {
-                                match retry(|| write(&fd, rest)) {
-                                    Ok(count) => rest = &rest[count..],
-                                    Err(errno) => {
-                                        *reported.lock().unwrap_or_else(PoisonError::into_inner) =
-                                            Some(errno.into());
-                                        return;
-                                    }
-                                }
-                            }
-                        }
-                        // Nobody may be waiting for it any more.
-                        Order::Report(done) => drop(done.send(())),
-                    }
-                }
-            })?;
-        Ok(Self { orders, failure })
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Ok(place) = self.orders.reserve().await else {
-            let failure = self
-                .failure
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            return Err(failure.unwrap_or_else(|| io::ErrorKind::BrokenPipe.into()));
-        };
-        let count = bytes.len().min(CHUNK_BYTES);
-        place.send(Order::Write(bytes[..count].to_vec()));
-        Ok(count)
-    }
-
-    async fn flush(&mut self) {
-        let (done, written) = oneshot::channel();
-        if self.orders.send(Order::Report(done)).await.is_ok() {
-            // An error means that the thread ended in a failed write: there is nothing to wait for.
-            written.await.unwrap_or_default();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
         fs::File,
         io::{Read, Seek, Write},
-        os::{
-            fd::{AsFd, BorrowedFd},
-            unix::net::UnixStream,
-        },
+        os::{fd::BorrowedFd, unix::net::UnixStream},
     };
 
     use super::*;
@@ -432,7 +341,9 @@ mod tests {
             let mut input = Input::new(reader.into()).unwrap();
             assert!(matches!(input.0, Source::Port(Port::Polled(_, Way::Pipe))));
             writer.write_all(b"some bytes").unwrap();
+            assert!(!input.hung_up());
             drop(writer);
+            assert!(input.hung_up());
             assert_eq!(read_to_end(&mut input).await, b"some bytes");
             assert!(blocks(shared.as_fd()));
 
@@ -464,7 +375,9 @@ mod tests {
             theirs.read_exact(&mut reply).unwrap();
             assert_eq!(&reply, b"reply");
             theirs.write_all(b"request").unwrap();
+            assert!(!input.hung_up());
             theirs.shutdown(std::net::Shutdown::Write).unwrap();
+            assert!(input.hung_up());
             assert_eq!(read_to_end(&mut input).await, b"request");
             assert!(blocks(shared.as_fd()));
         });

@@ -442,6 +442,15 @@ fn neither_an_unread_client_nor_a_call_without_end_holds_the_server() {
     // Far more than the pipe holds is waiting; nothing is read.
     assert_eq!(client.close(), Ended::InputEnded);
 
+    // The same past the bound of unread replies, where the server no longer reads its input.
+    for kind in [Kind::Pipes, Kind::Sockets] {
+        let (mut client, _) = Client::of_double(kind);
+        for id in 0..200 {
+            client.call(id, "page", json!({}));
+        }
+        assert_eq!(client.close(), Ended::InputEnded, "{kind:?}");
+    }
+
     let (mut client, _) = Client::of_double(Kind::Sockets);
     client.call(1, "hang", json!({}));
     client.shutdown.cancel();

@@ -22,7 +22,7 @@ pub(super) const TERMINATE: &str = "terminal_terminate";
 /// What a client is told about the whole server.
 pub(super) const INSTRUCTIONS: &str = "Runs approved commands as real processes. terminal_start returns a session_id at once; \
 terminal_read with wait_ms follows the output, page by page from next_cursor, until output_complete or output_incomplete is true; \
-terminal_write feeds stdin; terminal_terminate ends a session. A session that is still needed nowhere should be terminated. \
+terminal_write feeds stdin; terminal_terminate ends a session. Terminate what is no longer needed. \
 Failures have ok=false and error.code.";
 
 /// Characters of a result that a client should take inline: a full page with its escapes.

@@ -15,6 +15,7 @@ use std::{
     convert::Infallible,
     io, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use rmcp::{
@@ -38,6 +39,8 @@ use crate::{
 const MAX_PENDING_BYTES: usize = 8 << 20;
 /// Messages received in a row before handlers get a turn.
 const MESSAGES_PER_TURN: u32 = 32;
+/// How often the end of input is looked for while nothing is received.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// Capacity that an idle output buffer keeps: a full page in both copies, and then some.
 const IDLE_BYTES: usize = 512 << 10;
 
@@ -102,9 +105,29 @@ impl Stdio {
         tokio::spawn(async move { outbox.flush().await });
     }
 
+    /// Waits until replies may be queued again. Meanwhile nothing is read, so the end of input is looked for: a client that
+    /// closed it and doesn't read either must not hold the server.
+    async fn room(&self) {
+        if !self.outbox.is_full() {
+            return;
+        }
+        let watch = async {
+            loop {
+                tokio::time::sleep(WATCH_INTERVAL).await;
+                if self.input.hung_up() {
+                    self.ends.eof.cancel();
+                }
+            }
+        };
+        tokio::select! {
+            () = self.outbox.room() => {}
+            () = watch => {}
+        }
+    }
+
     async fn receive_one(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            self.outbox.room().await;
+            self.room().await;
             if self.in_a_row >= MESSAGES_PER_TURN {
                 // Before the await: when this future is dropped there, the next one is not to yield again.
                 self.in_a_row = 0;
@@ -218,19 +241,24 @@ impl Outbox {
         queue.pending += queue.encoded.len() - before;
     }
 
+    /// Whether more waits than may. Once the connection has ended nothing waits.
+    fn is_full(&self) -> bool {
+        let ended = self.ends.closing.is_cancelled() || self.ends.gone.is_cancelled();
+        self.queue().pending > MAX_PENDING_BYTES && !ended
+    }
+
     /// Waits until there is room for more replies, or there is no use for it.
     ///
     /// # Cancel safety
     ///
     /// Can be called again.
     async fn room(&self) {
-        let ended = |ends: &Ends| ends.closing.is_cancelled() || ends.gone.is_cancelled();
-        while self.queue().pending > MAX_PENDING_BYTES && !ended(&self.ends) {
+        while self.is_full() {
             let drained = self.drained.notified();
             tokio::pin!(drained);
             // In line before the second look, or the word could come between look and wait.
             drained.as_mut().enable();
-            if self.queue().pending <= MAX_PENDING_BYTES {
+            if !self.is_full() {
                 return;
             }
             tokio::select! {

@@ -1,10 +1,10 @@
 use std::time::{Duration, UNIX_EPOCH};
 
-use nix::errno::Errno;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::supervisor::refusal::Refusal;
 
 fn body_of(result: &CallToolResult) -> String {
     result.content[0].as_text().unwrap().text.clone()
@@ -107,7 +107,7 @@ fn a_page_of_runs_and_one_of_code_points() {
 }
 
 #[test]
-fn an_ordinary_full_page_is_serialised_without_growing_the_buffer() {
+fn a_full_page_with_more_behind_it_says_so_and_is_whole() {
     let text = "a line of output, \"quoted\" once\n".repeat(2_048);
     let (end, next) = (text.len(), text.len() as u64);
     let full = Page {
@@ -142,98 +142,6 @@ fn a_write_says_what_was_accepted() {
         body_of(&written("s", outcome, Results::Both)),
         r#"{"ok":true,"session_id":"s","accepted_bytes":5,"stdin_closed":true,"next_cursor":9}"#
     );
-}
-
-fn refusals() -> Vec<(Refusal, &'static str)> {
-    let name = || "A\nB".to_owned();
-    let mut all = vec![
-        (Refusal::CommandNotFound, "COMMAND_NOT_FOUND"),
-        (Refusal::SessionLimit { max: 8 }, "SESSION_LIMIT"),
-        (Refusal::RecordLimit { max: 8 }, "RECORD_LIMIT"),
-        (Refusal::SessionNotFound, "SESSION_NOT_FOUND"),
-        (
-            Refusal::SessionNotRunning { accepted: 1 },
-            "SESSION_NOT_RUNNING",
-        ),
-        (
-            Refusal::CursorExpired { base: 5, next: 9 },
-            "CURSOR_EXPIRED",
-        ),
-        (
-            Refusal::InvalidCursor { base: 5, next: 9 },
-            "INVALID_CURSOR",
-        ),
-        (
-            Refusal::InputTooLarge { bytes: 2, max: 1 },
-            "INPUT_TOO_LARGE",
-        ),
-        (
-            Refusal::InputBackpressure { accepted: 3 },
-            "INPUT_BACKPRESSURE",
-        ),
-        (Refusal::InputUncertain { accepted: 0 }, "INPUT_UNCERTAIN"),
-        (Refusal::StdinClosed { accepted: 0 }, "STDIN_CLOSED"),
-        (Refusal::ShuttingDown, "SHUTTING_DOWN"),
-        (Refusal::Internal("a broken count"), "INTERNAL"),
-    ];
-    for refused in [
-        CwdRefused::NotAbsolute,
-        CwdRefused::NotFound,
-        CwdRefused::NotDirectory,
-        CwdRefused::OutsideRoots,
-    ] {
-        all.push((Refusal::Cwd(refused), "CWD_NOT_ALLOWED"));
-    }
-    for refused in [
-        EnvRefused::TooMany(33),
-        EnvRefused::NotApproved(name()),
-        EnvRefused::Denied(name()),
-        EnvRefused::NulInValue(name()),
-    ] {
-        all.push((Refusal::Env(refused), "ENV_NOT_ALLOWED"));
-    }
-    for error in [
-        SpawnError::NotFound,
-        SpawnError::NotExecutable,
-        SpawnError::BadInterpreter,
-        SpawnError::Busy,
-        SpawnError::TooLarge,
-        SpawnError::OutOfProcesses,
-        SpawnError::Other(Errno::EIO),
-    ] {
-        all.push((Refusal::StartFailed(error), "START_FAILED"));
-    }
-    all
-}
-
-#[test]
-fn each_refusal_has_its_code_and_one_line_for_a_model() {
-    for (refusal, code) in refusals() {
-        let result = failure(&Failure::from(refusal.clone()), Results::Both);
-        assert_eq!(result.is_error, Some(true));
-        let body: Value = serde_json::from_str(&body_of(&result)).unwrap();
-        assert_eq!(body["ok"], false);
-        assert_eq!(body["error"]["code"], code, "{refusal:?}");
-        let message = body["error"]["message"].as_str().unwrap();
-        assert!(!message.contains('\n') && message.len() < 200, "{message}");
-        assert!(!message.contains("os error"), "{message}");
-        if code == "CWD_NOT_ALLOWED" {
-            assert!(message.contains("cwd"), "{message}");
-        }
-    }
-}
-
-#[test]
-fn failures_carry_what_the_client_needs_to_go_on() {
-    let text = |refusal: Refusal| body_of(&failure(&refusal.into(), Results::Both));
-    assert_eq!(
-        text(Refusal::CursorExpired { base: 5, next: 9 }),
-        r#"{"ok":false,"error":{"code":"CURSOR_EXPIRED","message":"output at cursor was evicted; some is lost, read on with cursor=5","base_cursor":5,"next_cursor":9}}"#
-    );
-    let body: Value =
-        serde_json::from_str(&text(Refusal::InputBackpressure { accepted: 3 })).unwrap();
-    assert_eq!(body["error"]["accepted_bytes"], 3);
-    assert_eq!(body["error"]["input_uncertain"], true);
 }
 
 #[test]

@@ -1,0 +1,313 @@
+//! Refusals in the client's terms: a code for programs, one line for a model, and what it needs to go on.
+//!
+//! What must hold: a message is one line, names the argument at fault and the next step, and never carries the text of an OS
+//! error or a path of this machine.
+
+use std::{borrow::Cow, fmt};
+
+use serde::Serialize;
+
+use crate::{
+    config::limits::MAX_CLIENT_ENV,
+    mcp::args::{BadArgument, one_line},
+    policy::{CwdRefused, EnvRefused},
+    process::SpawnError,
+    supervisor::refusal::Refusal,
+};
+
+/// Why a call failed, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum Code {
+    InvalidArgument,
+    CommandNotFound,
+    CwdNotAllowed,
+    EnvNotAllowed,
+    StartFailed,
+    SessionLimit,
+    RecordLimit,
+    SessionNotFound,
+    SessionNotRunning,
+    CursorExpired,
+    InvalidCursor,
+    InputTooLarge,
+    InputBackpressure,
+    InputUncertain,
+    StdinClosed,
+    ShuttingDown,
+    Internal,
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Failure {
+    code: Code,
+    message: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base_cursor: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_uncertain: Option<bool>,
+}
+
+/// As one line: the code, then the message.
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = serde_json::to_string(&self.code).map_err(|_| fmt::Error)?;
+        write!(formatter, "{}: {}", code.trim_matches('"'), self.message)
+    }
+}
+
+impl Failure {
+    fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            base_cursor: None,
+            next_cursor: None,
+            accepted_bytes: None,
+            input_uncertain: None,
+        }
+    }
+
+    fn with_cursors(self, base: u64, next: u64) -> Self {
+        Self {
+            base_cursor: Some(base),
+            next_cursor: Some(next),
+            ..self
+        }
+    }
+
+    fn with_accepted(self, accepted: usize) -> Self {
+        Self {
+            accepted_bytes: Some(accepted),
+            ..self
+        }
+    }
+
+    fn uncertain(self) -> Self {
+        Self {
+            input_uncertain: Some(true),
+            ..self
+        }
+    }
+}
+
+impl From<BadArgument> for Failure {
+    fn from(BadArgument(message): BadArgument) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::CommandNotFound => Self::new(
+                Code::CommandNotFound,
+                "command_id is not approved; use one that terminal_start's description lists",
+            ),
+            Refusal::Cwd(refused) => Self::new(Code::CwdNotAllowed, cwd(refused)),
+            Refusal::Env(refused) => Self::new(Code::EnvNotAllowed, env(&refused)),
+            Refusal::StartFailed(error) => Self::new(Code::StartFailed, start(error)),
+            Refusal::SessionLimit { max } => Self::new(
+                Code::SessionLimit,
+                format!("{max} sessions are running, as many as may; terminate one or wait until one ends"),
+            ),
+            Refusal::RecordLimit { max } => Self::new(
+                Code::RecordLimit,
+                format!("{max} sessions are retained, as many as may; retry when one that ended has expired"),
+            ),
+            Refusal::SessionNotFound => Self::new(
+                Code::SessionNotFound,
+                "session_id is unknown or no longer retained; start a new session",
+            ),
+            Refusal::SessionNotRunning { accepted } => Self::new(
+                Code::SessionNotRunning,
+                "the session is ending or has ended and takes no input; read its remaining output",
+            )
+            .with_accepted(accepted),
+            Refusal::CursorExpired { base, next } => Self::new(
+                Code::CursorExpired,
+                format!("output at cursor was evicted; some is lost, read on with cursor={base}"),
+            )
+            .with_cursors(base, next),
+            Refusal::InvalidCursor { base, next } => Self::new(
+                Code::InvalidCursor,
+                format!("cursor is beyond the output so far; read on with cursor={next}"),
+            )
+            .with_cursors(base, next),
+            Refusal::InputTooLarge { bytes, max } => Self::new(
+                Code::InputTooLarge,
+                format!("text holds {bytes} bytes, a write at most {max}; nothing was written, send it in parts"),
+            ),
+            Refusal::InputBackpressure { accepted } => Self::new(
+                Code::InputBackpressure,
+                format!("the process did not take the text in time; {accepted} bytes were accepted and stdin is closed now, so do not send it again to this session"),
+            )
+            .with_accepted(accepted)
+            .uncertain(),
+            Refusal::InputUncertain { accepted } => Self::new(
+                Code::InputUncertain,
+                "a write was cut off, so what the process took in is unknown and stdin is closed; do not send it again to this session",
+            )
+            .with_accepted(accepted)
+            .uncertain(),
+            Refusal::StdinClosed { accepted } => Self::new(
+                Code::StdinClosed,
+                "stdin of the session is closed and takes no more input; its output can still be read",
+            )
+            .with_accepted(accepted),
+            Refusal::ShuttingDown => Self::new(Code::ShuttingDown, "the server is shutting down"),
+            Refusal::Internal(fault) => {
+                tracing::error!(fault, "internal fault");
+                Self::new(
+                    Code::Internal,
+                    "a fault of the server; terminal_status tells what became of the session",
+                )
+            }
+        }
+    }
+}
+
+fn cwd(refused: CwdRefused) -> &'static str {
+    match refused {
+        CwdRefused::NotAbsolute => "cwd must be an absolute path; omit it for the default",
+        CwdRefused::NotFound => "cwd does not exist or may not be entered; omit it for the default",
+        CwdRefused::NotDirectory => "cwd is not a directory; omit it for the default",
+        CwdRefused::OutsideRoots => "cwd is outside the allowed roots; omit it for the default",
+        CwdRefused::Unavailable(_) => "cwd could not be looked up just now; try again",
+    }
+}
+
+fn env(refused: &EnvRefused) -> String {
+    let message = match refused {
+        EnvRefused::TooMany(count) => {
+            format!("env holds {count} variables; at most {MAX_CLIENT_ENV} may be set")
+        }
+        EnvRefused::NotApproved(name) => {
+            format!("env: {name} is not approved for this command; leave it out")
+        }
+        EnvRefused::Denied(name) => format!("env: {name} may never be set; leave it out"),
+        EnvRefused::NulInValue(name) => format!("env: the value of {name} holds a NUL"),
+    };
+    one_line(&message)
+}
+
+fn start(error: SpawnError) -> &'static str {
+    match error {
+        SpawnError::NotFound => "executable not found; the Owner must correct the command",
+        SpawnError::NotExecutable => "not executable; the Owner must correct the command",
+        SpawnError::BadInterpreter => {
+            "bad interpreter: what the executable names is missing or not executable; the Owner must correct the command"
+        }
+        SpawnError::Busy => "executable busy: it is open for writing; retry when that is over",
+        SpawnError::TooLarge => "arguments and environment too large; set less in env",
+        SpawnError::OutOfProcesses => {
+            "out of processes, memory or descriptors; terminate sessions or retry later"
+        }
+        SpawnError::Other(errno) => {
+            tracing::warn!(%errno, "a command could not be started");
+            "could not be started for a reason that is in the server's log"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::errno::Errno;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn refusals() -> Vec<(Refusal, &'static str)> {
+        let name = || "A\nB".to_owned();
+        let mut all = vec![
+            (Refusal::CommandNotFound, "COMMAND_NOT_FOUND"),
+            (Refusal::SessionLimit { max: 8 }, "SESSION_LIMIT"),
+            (Refusal::RecordLimit { max: 8 }, "RECORD_LIMIT"),
+            (Refusal::SessionNotFound, "SESSION_NOT_FOUND"),
+            (
+                Refusal::SessionNotRunning { accepted: 1 },
+                "SESSION_NOT_RUNNING",
+            ),
+            (
+                Refusal::CursorExpired { base: 5, next: 9 },
+                "CURSOR_EXPIRED",
+            ),
+            (
+                Refusal::InvalidCursor { base: 5, next: 9 },
+                "INVALID_CURSOR",
+            ),
+            (
+                Refusal::InputTooLarge { bytes: 2, max: 1 },
+                "INPUT_TOO_LARGE",
+            ),
+            (
+                Refusal::InputBackpressure { accepted: 3 },
+                "INPUT_BACKPRESSURE",
+            ),
+            (Refusal::InputUncertain { accepted: 0 }, "INPUT_UNCERTAIN"),
+            (Refusal::StdinClosed { accepted: 0 }, "STDIN_CLOSED"),
+            (Refusal::ShuttingDown, "SHUTTING_DOWN"),
+            (Refusal::Internal("a broken count"), "INTERNAL"),
+        ];
+        for refused in [
+            CwdRefused::NotAbsolute,
+            CwdRefused::NotFound,
+            CwdRefused::NotDirectory,
+            CwdRefused::OutsideRoots,
+        ] {
+            all.push((Refusal::Cwd(refused), "CWD_NOT_ALLOWED"));
+        }
+        for refused in [
+            EnvRefused::TooMany(33),
+            EnvRefused::NotApproved(name()),
+            EnvRefused::Denied(name()),
+            EnvRefused::NulInValue(name()),
+        ] {
+            all.push((Refusal::Env(refused), "ENV_NOT_ALLOWED"));
+        }
+        for error in [
+            SpawnError::NotFound,
+            SpawnError::NotExecutable,
+            SpawnError::BadInterpreter,
+            SpawnError::Busy,
+            SpawnError::TooLarge,
+            SpawnError::OutOfProcesses,
+            SpawnError::Other(Errno::EIO),
+        ] {
+            all.push((Refusal::StartFailed(error), "START_FAILED"));
+        }
+        all
+    }
+
+    #[test]
+    fn each_refusal_has_its_code_and_one_line_for_a_model() {
+        for (refusal, code) in refusals() {
+            let body = serde_json::to_value(Failure::from(refusal.clone())).unwrap();
+            assert_eq!(body["code"], code, "{refusal:?}");
+            let message = body["message"].as_str().unwrap();
+            assert!(!message.contains('\n') && message.len() < 200, "{message}");
+            assert!(!message.contains("os error"), "{message}");
+            if code == "CWD_NOT_ALLOWED" {
+                assert!(message.contains("cwd"), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn failures_carry_what_the_client_needs_to_go_on() {
+        let text = |refusal: Refusal| serde_json::to_string(&Failure::from(refusal)).unwrap();
+        assert_eq!(
+            text(Refusal::CursorExpired { base: 5, next: 9 }),
+            r#"{"code":"CURSOR_EXPIRED","message":"output at cursor was evicted; some is lost, read on with cursor=5","base_cursor":5,"next_cursor":9}"#
+        );
+        let body: Value =
+            serde_json::from_str(&text(Refusal::InputBackpressure { accepted: 3 })).unwrap();
+        assert_eq!(body["accepted_bytes"], 3);
+        assert_eq!(body["input_uncertain"], true);
+    }
+}
