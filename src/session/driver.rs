@@ -4,7 +4,7 @@
 //! group, and the clock.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -50,6 +50,8 @@ pub struct IoThread {
     pub scratch: RefCell<Scratch>,
     /// Who is alive in which group.
     pub census: RefCell<Census>,
+    /// Pipes that are enlarged at the moment.
+    pub large_pipes: Cell<usize>,
 }
 
 /// Runs a session whose child has just been started, until it is final and its output has settled.

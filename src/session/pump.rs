@@ -3,12 +3,20 @@
 //! One read is in flight at any time and is never dropped; the block that it fills belongs to the kernel meanwhile.
 //! Nothing here allocates once the log is warm.
 
-use std::{rc::Rc, sync::Arc, time::SystemTime};
+use std::{
+    rc::Rc,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use crate::{
     arena::{Block, RecordLog, Stream},
-    io::{Read, Source, Stop},
-    session::{Session, driver::IoThread},
+    io::{Read, Source, Stop, Timer},
+    session::{
+        Session,
+        driver::IoThread,
+        pace::{LARGE_PIPE, Next, Pace},
+    },
     text::{
         code_points,
         utf8::{Body, Decoder},
@@ -36,16 +44,26 @@ pub async fn run(
     stop: Stop,
 ) -> PumpEnd {
     let mut decoder = Decoder::new();
+    let mut pace = Pace::default();
+    let mut timer = Timer::new(thread.backend);
+    let mut large_pipe = None;
     let mut block = thread.slab.take();
     let end = loop {
+        let asked = Instant::now();
         let (read, filled) = source.read(block, &stop).await;
         block = filled;
         match read {
-            Read::Data(_) => {
+            Read::Data(n) => {
+                let next = pace.after_read(n, asked.elapsed());
                 block = take_in(&session, stream, &mut decoder, block, &thread);
                 // A writer that never pauses always has data, which wins over the stop in the backend.
                 if stop.is_requested() {
                     break PumpEnd::Cut;
+                }
+                match next {
+                    Next::Read => {}
+                    Next::Enlarge => large_pipe = LargePipe::grant(&thread, &source),
+                    Next::Pause(pause) => timer.pause(pause).await,
                 }
             }
             Read::Eof => break PumpEnd::Eof,
@@ -56,6 +74,7 @@ pub async fn run(
             }
         }
     };
+    drop(large_pipe);
     if let Some(left_over) = decoder.finish() {
         let mut state = session.state();
         append_char(&mut state.log, stream, left_over);
@@ -63,6 +82,32 @@ pub async fn run(
         session.changed.notify_waiters();
     }
     end
+}
+
+/// Enlarged pipes of one host. A user who isn't root has 64 MiB of pipe memory in all (pipe(7)), beyond which new pipes
+/// shrink to 8 KiB; this many take a quarter of it.
+const LARGE_PIPES: usize = 64;
+
+/// A share of [`LARGE_PIPES`], given back when the pipe is gone.
+struct LargePipe(Rc<IoThread>);
+
+impl LargePipe {
+    /// Enlarges the pipe where both the host's share and the user's quota permit. Refused, the pipe stays as it is,
+    /// which is slower and nothing else.
+    fn grant(thread: &Rc<IoThread>, source: &Source) -> Option<Self> {
+        let granted = thread.large_pipes.get();
+        if granted >= LARGE_PIPES || source.set_pipe_size(LARGE_PIPE).is_err() {
+            return None;
+        }
+        thread.large_pipes.set(granted + 1);
+        Some(Self(Rc::clone(thread)))
+    }
+}
+
+impl Drop for LargePipe {
+    fn drop(&mut self) {
+        self.0.large_pipes.set(self.0.large_pipes.get() - 1);
+    }
 }
 
 /// Appends what was read and returns a block for the next read: the same one, or a fresh one when the log took it.

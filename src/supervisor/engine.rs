@@ -1,7 +1,7 @@
 //! The I/O thread: one runtime that owns every pipe, every leader and every timer.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     io,
     rc::Rc,
     sync::Arc,
@@ -70,6 +70,7 @@ pub fn start(
                     slab,
                     scratch: RefCell::new(Scratch::new(READ_BYTES)),
                     census: RefCell::new(census),
+                    large_pipes: Cell::new(0),
                 });
                 while let Some(adoption) = adoptions.recv().await {
                     spawn_local(host(
