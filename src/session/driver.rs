@@ -4,7 +4,6 @@
 //! group, and the clock.
 
 use std::{
-    cell::{Cell, RefCell},
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -18,17 +17,17 @@ use tokio::{
 };
 
 use crate::{
-    arena::{Slab, Stream},
-    io::{Backend, Sink, Source, Stop, Watch},
-    process::{Census, Exit, Leader, Spawned},
+    arena::Stream,
+    io::{Sink, Source, Stop, Watch},
+    process::{Exit, Leader, Spawned},
     session::{
         Session,
         input::{self, WriteJob},
+        io_thread::IoThread,
         lifecycle::{Actions, Finish, Lifecycle},
         pump::{self, PumpEnd},
         snapshot::{Output, Reason, Status},
     },
-    text::utf8::Scratch,
 };
 
 /// How long the pipes are drained after the group is gone. Only a descendant that left the group can hold them open
@@ -38,21 +37,6 @@ const DRAIN: Duration = Duration::from_millis(1_000);
 /// a dying process's descriptors just before it announces the exit, and a client that waits for output should learn
 /// both in one answer.
 const SETTLE: Duration = Duration::from_millis(2);
-
-/// What the sessions of the I/O thread share.
-#[derive(Debug)]
-pub struct IoThread {
-    /// How pipes are read and written.
-    pub backend: Backend,
-    /// Where blocks come from.
-    pub slab: Slab,
-    /// Where invalid bytes are replaced; used by one pump at a time, never over an await.
-    pub scratch: RefCell<Scratch>,
-    /// Who is alive in which group.
-    pub census: RefCell<Census>,
-    /// Pipes that are enlarged at the moment.
-    pub large_pipes: Cell<usize>,
-}
 
 /// Runs a session whose child has just been started, until it is final and its output has settled.
 ///

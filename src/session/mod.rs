@@ -7,11 +7,13 @@
 //! - `lifecycle` decides how it ends (pure)
 //! - `driver` carries that out: pidfd, signals, reap, drain deadline
 //! - `pump` moves text: read, decode, append, wake; `pace` adapts it to its writer
+//! - `io_thread` is what the sessions of that thread share
 //! - `input` makes the writes, one after the other
 //! - `state` is what the mutex holds; `snapshot` what is shown of it
 
 pub mod driver;
 pub mod input;
+pub mod io_thread;
 pub mod lifecycle;
 mod pace;
 pub mod pump;

@@ -14,8 +14,8 @@ use crate::{
     io::{Read, Source, Stop, Timer},
     session::{
         Session,
-        driver::IoThread,
-        pace::{LARGE_PIPE, Next, Pace},
+        io_thread::{IoThread, LargePipe},
+        pace::{Next, Pace},
     },
     text::{
         code_points,
@@ -82,32 +82,6 @@ pub async fn run(
         session.changed.notify_waiters();
     }
     end
-}
-
-/// Enlarged pipes of one host. A user who isn't root has 64 MiB of pipe memory in all (pipe(7)), beyond which new pipes
-/// shrink to 8 KiB; this many take a quarter of it.
-const LARGE_PIPES: usize = 64;
-
-/// A share of [`LARGE_PIPES`], given back when the pipe is gone.
-struct LargePipe(Rc<IoThread>);
-
-impl LargePipe {
-    /// Enlarges the pipe where both the host's share and the user's quota permit. Refused, the pipe stays as it is,
-    /// which is slower and nothing else.
-    fn grant(thread: &Rc<IoThread>, source: &Source) -> Option<Self> {
-        let granted = thread.large_pipes.get();
-        if granted >= LARGE_PIPES || source.set_pipe_size(LARGE_PIPE).is_err() {
-            return None;
-        }
-        thread.large_pipes.set(granted + 1);
-        Some(Self(Rc::clone(thread)))
-    }
-}
-
-impl Drop for LargePipe {
-    fn drop(&mut self) {
-        self.0.large_pipes.set(self.0.large_pipes.get() - 1);
-    }
 }
 
 /// Appends what was read and returns a block for the next read: the same one, or a fresh one when the log took it.

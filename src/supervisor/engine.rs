@@ -1,7 +1,6 @@
 //! The I/O thread: one runtime that owns every pipe, every leader and every timer.
 
 use std::{
-    cell::{Cell, RefCell},
     io,
     rc::Rc,
     sync::Arc,
@@ -15,11 +14,7 @@ use crate::{
     arena::Slab,
     io::{Backend, READ_BYTES, Runtime},
     process::{Census, Spawned},
-    session::{
-        Session,
-        driver::{self, IoThread},
-        input::WriteJob,
-    },
+    session::{Session, driver, input::WriteJob, io_thread::IoThread},
     supervisor::table::Table,
     text::utf8::Scratch,
 };
@@ -65,13 +60,8 @@ pub fn start(
             };
             ready.send(Ok(())).ok();
             runtime.block_on(async move {
-                let shared = Rc::new(IoThread {
-                    backend,
-                    slab,
-                    scratch: RefCell::new(Scratch::new(READ_BYTES)),
-                    census: RefCell::new(census),
-                    large_pipes: Cell::new(0),
-                });
+                let scratch = Scratch::new(READ_BYTES);
+                let shared = Rc::new(IoThread::new(backend, slab, scratch, census));
                 while let Some(adoption) = adoptions.recv().await {
                     spawn_local(host(
                         adoption,
