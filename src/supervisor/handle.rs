@@ -22,7 +22,7 @@ use crate::{
     config::{Config, Profile, StdinKind, limits},
     io::Backend,
     policy::{child_env, open_cwd},
-    process::{Launch, Spawned, spawn},
+    process::{Launch, Nursery, Spawned, spawn},
     session::{
         Session,
         input::{WriteEnd, WriteJob},
@@ -82,17 +82,20 @@ struct Shared {
     config: Config,
     table: Arc<Table>,
     slab: Slab,
+    nursery: Arc<Nursery>,
     adoptions: mpsc::Sender<Adoption>,
 }
 
 impl Handle {
-    /// Reserves the arena and starts the I/O thread. The thread ends when the last handle is gone.
+    /// Reserves the arena and starts the I/O thread. The thread ends when the last handle is gone, and its sessions with it.
+    /// Children are started by `nursery`.
     ///
     /// # Errors
     /// The arena's address space, the thread or its runtime can't be had.
     pub fn start_engine(
         config: Config,
         backend: Backend,
+        nursery: Arc<Nursery>,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let per_record = max_blocks(config.buffer_bytes);
         // Two reads are in flight for each session whose pipes are open: up to `max_sessions` that run and, for a
@@ -101,11 +104,12 @@ impl Handle {
         let table = Arc::new(Table::new(config.max_sessions, config.max_records));
         let retention = Duration::from_secs(config.retention_seconds);
         let (adoptions, thread) =
-            engine::start(backend, slab.clone(), Arc::clone(&table), retention)?;
+            engine::start(backend, slab.clone(), Arc::clone(&nursery), Arc::clone(&table), retention)?;
         let shared = Arc::new(Shared {
             config,
             table,
             slab,
+            nursery,
             adoptions,
         });
         Ok((Self { shared }, thread))
@@ -134,7 +138,7 @@ impl Handle {
         // A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be
         // neither this thread, which answers every other call, nor the I/O thread, which drains every other job.
         let child =
-            tokio::task::spawn_blocking(move || launch(&shared.config, &approved, &request))
+            tokio::task::spawn_blocking(move || launch(&shared, &approved, &request))
                 .await
                 .map_err(|_| Refusal::Internal("the spawning thread panicked"))??;
         let timeout_at = Instant::now() + timeout;
@@ -342,7 +346,8 @@ impl From<CursorError> for Refusal {
 }
 
 /// Everything of a start that may block: resolving the directory, opening it, executing.
-fn launch(config: &Config, profile: &Profile, request: &StartRequest) -> Result<Spawned, Refusal> {
+fn launch(shared: &Shared, profile: &Profile, request: &StartRequest) -> Result<Spawned, Refusal> {
+    let config = &shared.config;
     let variables = child_env(profile, &request.env).map_err(Refusal::Env)?;
     let cwd = match &request.cwd {
         Some(cwd) => Path::new(cwd),
@@ -351,6 +356,6 @@ fn launch(config: &Config, profile: &Profile, request: &StartRequest) -> Result<
     let cwd = open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
     let launch = Launch::new(&profile.argv, &variables, cwd, profile.stdin);
     launch
-        .and_then(|launch| spawn(&launch))
+        .and_then(|launch| spawn(&launch, &shared.nursery))
         .map_err(Refusal::StartFailed)
 }
