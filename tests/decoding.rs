@@ -9,8 +9,14 @@ use serde_json::json;
 const DECODED: &[(&[u8], &str)] = &[
     (b"", ""),
     (b"plain", "plain"),
-    (b"a\x00b\x01\x7f\x1b[0m\r\n", "a\u{0}b\u{1}\u{7f}\u{1b}[0m\r\n"),
-    ("\u{80}\u{7ff}\u{800}\u{ffff}\u{10000}\u{10ffff}".as_bytes(), "\u{80}\u{7ff}\u{800}\u{ffff}\u{10000}\u{10ffff}"),
+    (
+        b"a\x00b\x01\x7f\x1b[0m\r\n",
+        "a\u{0}b\u{1}\u{7f}\u{1b}[0m\r\n",
+    ),
+    (
+        "\u{80}\u{7ff}\u{800}\u{ffff}\u{10000}\u{10ffff}".as_bytes(),
+        "\u{80}\u{7ff}\u{800}\u{ffff}\u{10000}\u{10ffff}",
+    ),
     (b"\xef\xbb\xbfx", "\u{feff}x"),
     (b"\xff", "\u{fffd}"),
     (b"\x80\xbf", "\u{fffd}\u{fffd}"),
@@ -42,7 +48,10 @@ fn printf(bytes: &[u8]) -> String {
 fn printed(server: &Server, id: &str) -> String {
     let output = server.start(id).read_all();
     assert!(output.complete, "{id}");
-    assert_eq!(output.next_cursor, (output.stdout.chars().count() + output.stderr.chars().count()) as u64);
+    assert_eq!(
+        output.next_cursor,
+        (output.stdout.chars().count() + output.stderr.chars().count()) as u64
+    );
     output.stdout
 }
 
@@ -54,7 +63,11 @@ fn invalid_bytes_are_replaced_by_the_rule() {
     }
     let server = owner.serve();
     for (number, (bytes, text)) in DECODED.iter().enumerate() {
-        assert_eq!(printed(&server, &format!("case{number}")), *text, "{bytes:x?}");
+        assert_eq!(
+            printed(&server, &format!("case{number}")),
+            *text,
+            "{bytes:x?}"
+        );
     }
     server.finish();
 }
@@ -68,7 +81,11 @@ fn single_byte_writes_decode_like_one_write() {
     }
     let server = owner.serve();
     for (number, (bytes, text)) in DECODED.iter().enumerate() {
-        assert_eq!(printed(&server, &format!("case{number}")), *text, "{bytes:x?}");
+        assert_eq!(
+            printed(&server, &format!("case{number}")),
+            *text,
+            "{bytes:x?}"
+        );
     }
     server.finish();
 }
@@ -77,8 +94,10 @@ fn single_byte_writes_decode_like_one_write() {
 fn a_character_appears_only_when_its_last_byte_came() {
     // Each byte is written when the test says so; a dot on stderr tells that it was.
     let bytes: &[u8] = "\u{2264}\n".as_bytes();
-    let steps: Vec<String> =
-        bytes.iter().map(|&byte| format!("read go; {}; printf . >&2", printf(&[byte]))).collect();
+    let steps: Vec<String> = bytes
+        .iter()
+        .map(|&byte| format!("read go; {}; printf . >&2", printf(&[byte])))
+        .collect();
     let server = Owner::job(&format!("{}; read go", steps.join("; "))).serve();
     let session = server.start("job");
     let mut cursor = 0;
@@ -92,11 +111,17 @@ fn a_character_appears_only_when_its_last_byte_came() {
             seen.push_str(&common::session::stream_text(&page, "stdout"));
             dots += common::session::stream_text(&page, "stderr").len();
         }
-        assert!(wanted_dots > 2 || seen.is_empty(), "{seen:?} after {wanted_dots} of 3 bytes");
+        assert!(
+            wanted_dots > 2 || seen.is_empty(),
+            "{seen:?} after {wanted_dots} of 3 bytes"
+        );
     }
     session.close_stdin();
     let output = session.read_all();
-    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("\u{2264}\n", "...."));
+    assert_eq!(
+        (output.stdout.as_str(), output.stderr.as_str()),
+        ("\u{2264}\n", "....")
+    );
     assert_eq!(output.next_cursor, 6);
     server.finish();
 }
@@ -115,7 +140,10 @@ fn each_stream_has_its_own_decoder() {
     common::wait_until("X came", || session.status()["next_cursor"] == 1);
     session.write("\n");
     let output = session.read_all();
-    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("\u{2264}", "X"));
+    assert_eq!(
+        (output.stdout.as_str(), output.stderr.as_str()),
+        ("\u{2264}", "X")
+    );
     assert_eq!(output.next_cursor, 2);
     server.finish();
 }
@@ -123,7 +151,9 @@ fn each_stream_has_its_own_decoder() {
 #[test]
 fn a_character_across_a_read_buffers_edge_stays_whole() {
     let mut owner = Owner::new().buffer(1 << 20);
-    let prefixes = [4095, 8191, 16383, 32767, 65533, 65534, 65535, 131_071, 262_143];
+    let prefixes = [
+        4095, 8191, 16383, 32767, 65533, 65534, 65535, 131_071, 262_143,
+    ];
     for prefix in prefixes {
         let text = format!("{}\u{20ac}\u{1f600}\u{e9}", "a".repeat(prefix));
         owner = owner.bytes(&format!("p{prefix}"), text.as_bytes());
@@ -132,7 +162,10 @@ fn a_character_across_a_read_buffers_edge_stays_whole() {
     for prefix in prefixes {
         let text = printed(&server, &format!("p{prefix}"));
         assert_eq!(text.len(), prefix + 9);
-        assert!(text.ends_with("a\u{20ac}\u{1f600}\u{e9}"), "prefix {prefix}");
+        assert!(
+            text.ends_with("a\u{20ac}\u{1f600}\u{e9}"),
+            "prefix {prefix}"
+        );
     }
     server.finish();
 }
@@ -147,10 +180,16 @@ fn dense_garbage_decodes_like_the_reference() {
     })
     .take(200_000)
     .collect();
-    let server = Owner::new().buffer(2 << 20).bytes("garbage", &bytes).serve();
+    let server = Owner::new()
+        .buffer(2 << 20)
+        .bytes("garbage", &bytes)
+        .serve();
     let text = printed(&server, "garbage");
     // The standard library replaces each maximal part of an ill-formed sequence, which is CPython's rule as well.
-    assert!(text == String::from_utf8_lossy(&bytes), "the decoded text differs");
+    assert!(
+        text == String::from_utf8_lossy(&bytes),
+        "the decoded text differs"
+    );
     server.finish();
 }
 
@@ -160,7 +199,10 @@ fn escape_sequences_carriage_returns_and_crlf_are_kept() {
                   printf 'a\\r\\nb'";
     let server = Owner::job(script).serve();
     let text = printed(&server, "job");
-    assert!(text.starts_with("\u{1b}[31mred\u{1b}[0m\r  0%\r  1%"), "{text:?}");
+    assert!(
+        text.starts_with("\u{1b}[31mred\u{1b}[0m\r  0%\r  1%"),
+        "{text:?}"
+    );
     assert!(text.ends_with("\r 99%a\r\nb"), "{text:?}");
     assert_eq!(text.chars().count(), 12 + 500 + 4);
     server.finish();
@@ -169,10 +211,16 @@ fn escape_sequences_carriage_returns_and_crlf_are_kept() {
 #[test]
 fn output_that_looks_like_protocol_stays_output() {
     let line = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
-    let server = Owner::new().argv("job", &["/usr/bin/printf", "%s\n", line]).serve();
+    let server = Owner::new()
+        .argv("job", &["/usr/bin/printf", "%s\n", line])
+        .serve();
     let session = server.start("job");
     assert_eq!(session.read_all().stdout, format!("{line}\n"));
     server.ping();
-    assert_eq!(server.answers_left(&json!(1)), 0, "the client's own id 1 was answered once");
+    assert_eq!(
+        server.answers_left(&json!(1)),
+        0,
+        "the client's own id 1 was answered once"
+    );
     server.finish();
 }

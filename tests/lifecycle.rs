@@ -12,7 +12,11 @@ const STUBBORN: &str = "trap '' TERM; echo ready; while :; do sleep 0.1; done";
 
 /// Room for many short sessions.
 fn many(owner: Owner) -> Owner {
-    owner.set("max_sessions", 64).set("max_records", 1024).set("buffer_bytes", 65536).set("buffer_records", 2048)
+    owner
+        .set("max_sessions", 64)
+        .set("max_records", 1024)
+        .set("buffer_bytes", 65536)
+        .set("buffer_records", 2048)
 }
 
 #[test]
@@ -30,9 +34,20 @@ fn exit_codes_and_signals_are_the_kernels() {
         ("code137", json!(137), Value::Null),
     ] {
         let end = server.start(id).wait_settled();
-        assert_eq!((&end["status"], &end["termination_reason"]), (&json!("EXITED"), &json!("natural")), "{id}");
-        assert_eq!((&end["exit_code"], &end["exit_signal"]), (&code, &signal), "{id}");
-        assert!(end["cpu_ms"].is_u64() && end["max_rss_bytes"].as_u64() > Some(0), "{end}");
+        assert_eq!(
+            (&end["status"], &end["termination_reason"]),
+            (&json!("EXITED"), &json!("natural")),
+            "{id}"
+        );
+        assert_eq!(
+            (&end["exit_code"], &end["exit_signal"]),
+            (&code, &signal),
+            "{id}"
+        );
+        assert!(
+            end["cpu_ms"].is_u64() && end["max_rss_bytes"].as_u64() > Some(0),
+            "{end}"
+        );
     }
     server.finish();
 }
@@ -68,7 +83,10 @@ fn a_silent_grandchild_does_not_hold_the_session() {
         assert_eq!((output.stdout.as_str(), output.stderr.as_str()), (text, ""));
         assert!(output.complete && !output.incomplete);
         let end = session.wait_final();
-        assert_eq!((&end["status"], &end["exit_code"]), (&json!("EXITED"), &json!(0)));
+        assert_eq!(
+            (&end["status"], &end["exit_code"]),
+            (&json!("EXITED"), &json!(0))
+        );
         session.assert_group_is_gone();
     }
     server.finish();
@@ -76,7 +94,9 @@ fn a_silent_grandchild_does_not_hold_the_session() {
 
 #[test]
 fn a_grandchild_that_ignores_signals_goes_with_its_group() {
-    let server = Owner::job("(trap '' TERM HUP INT; sleep 60) & (trap '' TERM; sleep 60 | cat) & echo up").serve();
+    let server =
+        Owner::job("(trap '' TERM HUP INT; sleep 60) & (trap '' TERM; sleep 60 | cat) & echo up")
+            .serve();
     let session = server.start("job");
     assert_eq!(session.wait_settled()["exit_code"], 0);
     session.assert_group_is_gone();
@@ -88,19 +108,32 @@ fn a_grandchild_that_ignores_signals_goes_with_its_group() {
 fn assert_escaped_goes_too(script: &str) {
     let server = Owner::job(script).set("max_sessions", 1).serve();
     let session = server.start("job");
-    let escaped: i32 = session.wait_for_text("\n").trim().parse().expect("the escaped process's id");
+    let escaped: i32 = session
+        .wait_for_text("\n")
+        .trim()
+        .parse()
+        .expect("the escaped process's id");
     wait_until("it has a group of its own", || {
         proc::stat(escaped).is_some_and(|process| process.group != session.pid)
     });
     session.write("\n");
     let end = session.wait_settled();
-    assert_eq!((&end["status"], &end["exit_code"]), (&json!("EXITED"), &json!(0)));
+    assert_eq!(
+        (&end["status"], &end["exit_code"]),
+        (&json!("EXITED"), &json!(0))
+    );
     assert!(session.read_all().stdout.ends_with("\nhi\n"));
     wait_until("the escaped process is gone", || !proc::is_alive(escaped));
     wait_until("no zombie is left", || server.zombies().is_empty());
     let later = session.status();
-    assert_eq!(later["output_complete"], end["output_complete"], "settled is settled");
-    assert_eq!(later["output_incomplete"], end["output_incomplete"], "settled is settled");
+    assert_eq!(
+        later["output_complete"], end["output_complete"],
+        "settled is settled"
+    );
+    assert_eq!(
+        later["output_incomplete"], end["output_incomplete"],
+        "settled is settled"
+    );
     // The only place is free again.
     server.start("job");
     server.finish();
@@ -118,19 +151,29 @@ fn a_double_forked_descendant_goes_with_its_session() {
 
 #[test]
 fn an_escaped_descendant_without_pipes_goes_with_its_session() {
-    assert_escaped_goes_too("(setsid sh -c 'echo $$; exec sleep 60 <&- >&- 2>&-' &) ; read go; echo hi");
+    assert_escaped_goes_too(
+        "(setsid sh -c 'echo $$; exec sleep 60 <&- >&- 2>&-' &) ; read go; echo hi",
+    );
 }
 
 #[test]
 fn an_escaped_descendant_with_an_empty_environment_goes_with_its_session() {
-    assert_escaped_goes_too("(env -i setsid sh -c 'echo $$; exec env -i sleep 60' &) ; read go; echo hi");
+    assert_escaped_goes_too(
+        "(env -i setsid sh -c 'echo $$; exec env -i sleep 60' &) ; read go; echo hi",
+    );
 }
 
 #[test]
 fn termination_of_a_leader_takes_its_escaped_descendants() {
-    let server = Owner::job("setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & wait").serve();
+    let server =
+        Owner::job("setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & wait")
+            .serve();
     let session = server.start("job");
-    let escaped: i32 = session.wait_for_text("\n").trim().parse().expect("the escaped process's id");
+    let escaped: i32 = session
+        .wait_for_text("\n")
+        .trim()
+        .parse()
+        .expect("the escaped process's id");
     let end = session.terminate(0);
     assert_eq!(end["status"], "TERMINATED");
     wait_until("the escaped process is gone", || !proc::is_alive(escaped));
@@ -141,9 +184,14 @@ fn termination_of_a_leader_takes_its_escaped_descendants() {
 fn termination_does_not_wait_for_the_pipes() {
     let server = Owner::job("sh -c 'sleep 60; :'; :").serve();
     let session = server.start("job");
-    wait_until("the pipeline stands", || proc::group_members(session.pid).len() == 3);
+    wait_until("the pipeline stands", || {
+        proc::group_members(session.pid).len() == 3
+    });
     let end = session.terminate(0);
-    assert_eq!((&end["status"], &end["termination_reason"]), (&json!("TERMINATED"), &json!("user")));
+    assert_eq!(
+        (&end["status"], &end["termination_reason"]),
+        (&json!("TERMINATED"), &json!("user"))
+    );
     assert!(matches!(end["exit_signal"].as_i64(), Some(9 | 15)), "{end}");
     session.assert_group_is_gone();
     server.finish();
@@ -156,9 +204,19 @@ fn a_leader_that_ignores_term_is_killed_after_its_grace() {
     session.wait_for_text("ready\n");
     let asked = Instant::now();
     let end = session.terminate(300);
-    assert!(asked.elapsed() >= Duration::from_millis(300), "the grace was cut to {:?}", asked.elapsed());
-    assert_eq!((&end["status"], &end["termination_reason"]), (&json!("TERMINATED"), &json!("user")));
-    assert_eq!((&end["exit_signal"], &end["exit_code"]), (&json!(9), &Value::Null));
+    assert!(
+        asked.elapsed() >= Duration::from_millis(300),
+        "the grace was cut to {:?}",
+        asked.elapsed()
+    );
+    assert_eq!(
+        (&end["status"], &end["termination_reason"]),
+        (&json!("TERMINATED"), &json!("user"))
+    );
+    assert_eq!(
+        (&end["exit_signal"], &end["exit_code"]),
+        (&json!(9), &Value::Null)
+    );
     assert_eq!(session.read_all().stdout, "ready\n");
     session.assert_group_is_gone();
     server.finish();
@@ -166,16 +224,29 @@ fn a_leader_that_ignores_term_is_killed_after_its_grace() {
 
 #[test]
 fn a_graceful_exit_is_kept_and_ends_the_wait() {
-    let server = Owner::job("trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done").serve();
+    let server =
+        Owner::job("trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done").serve();
     let session = server.start("job");
     session.wait_for_text("up\n");
     let asked = Instant::now();
     let end = session.terminate(2000);
-    assert!(asked.elapsed() < Duration::from_millis(2000), "the whole grace was waited for");
-    assert_eq!((&end["exit_code"], &end["exit_signal"]), (&json!(3), &Value::Null));
-    assert_eq!((&end["status"], &end["termination_reason"]), (&json!("TERMINATED"), &json!("user")));
+    assert!(
+        asked.elapsed() < Duration::from_millis(2000),
+        "the whole grace was waited for"
+    );
+    assert_eq!(
+        (&end["exit_code"], &end["exit_signal"]),
+        (&json!(3), &Value::Null)
+    );
+    assert_eq!(
+        (&end["status"], &end["termination_reason"]),
+        (&json!("TERMINATED"), &json!("user"))
+    );
     let output = session.read_all();
-    assert_eq!((output.stdout.as_str(), output.complete), ("up\nbye\n", true));
+    assert_eq!(
+        (output.stdout.as_str(), output.complete),
+        ("up\nbye\n", true)
+    );
     server.finish();
 }
 
@@ -187,7 +258,10 @@ fn a_leader_that_dies_at_once_does_not_cost_the_others_their_grace() {
     let session = server.start("job");
     session.wait_for_text("up\n");
     let end = session.terminate(2000);
-    assert_eq!(end["exit_signal"], 15, "the leader itself died of TERM: {end}");
+    assert_eq!(
+        end["exit_signal"], 15,
+        "the leader itself died of TERM: {end}"
+    );
     assert_eq!(session.read_all().stdout, "up\nsurvived\n");
     session.assert_group_is_gone();
     server.finish();
@@ -199,18 +273,29 @@ fn a_member_that_ignores_term_is_killed_although_the_leader_is_gone() {
     let session = server.start("job");
     session.wait_for_text("up\n");
     let end = session.terminate(100);
-    assert_eq!((&end["status"], &end["exit_signal"]), (&json!("TERMINATED"), &json!(15)));
+    assert_eq!(
+        (&end["status"], &end["exit_signal"]),
+        (&json!("TERMINATED"), &json!(15))
+    );
     session.assert_group_is_gone();
     server.finish();
 }
 
 #[test]
 fn a_stopped_process_is_woken_to_hear_term() {
-    let server = Owner::job("trap 'echo woke; exit 5' TERM; echo up; kill -STOP $$; while :; do sleep 0.05; done").serve();
+    let server = Owner::job(
+        "trap 'echo woke; exit 5' TERM; echo up; kill -STOP $$; while :; do sleep 0.05; done",
+    )
+    .serve();
     let session = server.start("job");
-    wait_until("it is stopped", || proc::stat(session.pid).is_some_and(|leader| leader.state == 'T'));
+    wait_until("it is stopped", || {
+        proc::stat(session.pid).is_some_and(|leader| leader.state == 'T')
+    });
     let end = session.terminate(2000);
-    assert_eq!((&end["exit_code"], &end["status"]), (&json!(5), &json!("TERMINATED")));
+    assert_eq!(
+        (&end["exit_code"], &end["status"]),
+        (&json!(5), &json!("TERMINATED"))
+    );
     assert_eq!(session.read_all().stdout, "up\nwoke\n");
     server.finish();
 }
@@ -221,13 +306,24 @@ fn a_second_call_with_a_shorter_grace_shortens_it() {
     let session = server.start("job");
     session.wait_for_text("ready\n");
     let asked = Instant::now();
-    let gentle = server.send("terminal_terminate", session.with_id(json!({"grace_ms": 2000})));
-    wait_until("it is terminating", || session.status()["status"] == "TERMINATING");
+    let gentle = server.send(
+        "terminal_terminate",
+        session.with_id(json!({"grace_ms": 2000})),
+    );
+    wait_until("it is terminating", || {
+        session.status()["status"] == "TERMINATING"
+    });
     let hard = session.terminate(0);
     let gentle = gentle.ok();
-    assert!(asked.elapsed() < Duration::from_millis(2000), "the first grace was waited for");
+    assert!(
+        asked.elapsed() < Duration::from_millis(2000),
+        "the first grace was waited for"
+    );
     for end in [hard, gentle] {
-        assert_eq!((&end["status"], &end["exit_signal"]), (&json!("TERMINATED"), &json!(9)));
+        assert_eq!(
+            (&end["status"], &end["exit_signal"]),
+            (&json!("TERMINATED"), &json!(9))
+        );
     }
     server.finish();
 }
@@ -237,13 +333,22 @@ fn a_second_call_with_a_longer_grace_does_not_lengthen_it() {
     let server = Owner::job(STUBBORN).serve();
     let session = server.start("job");
     session.wait_for_text("ready\n");
-    let short = server.send("terminal_terminate", session.with_id(json!({"grace_ms": 100})));
-    let long = server.send("terminal_terminate", session.with_id(json!({"grace_ms": 2000})));
+    let short = server.send(
+        "terminal_terminate",
+        session.with_id(json!({"grace_ms": 100})),
+    );
+    let long = server.send(
+        "terminal_terminate",
+        session.with_id(json!({"grace_ms": 2000})),
+    );
     let asked = Instant::now();
     for call in [short, long] {
         assert_eq!(call.ok()["exit_signal"], 9);
     }
-    assert!(asked.elapsed() < Duration::from_millis(2000), "the second grace was waited for");
+    assert!(
+        asked.elapsed() < Duration::from_millis(2000),
+        "the second grace was waited for"
+    );
     server.finish();
 }
 
@@ -255,7 +360,10 @@ fn termination_of_a_final_session_changes_nothing() {
     for _ in 0..3 {
         assert_eq!(session.terminate(0), end);
     }
-    assert_eq!((&end["status"], &end["termination_reason"]), (&json!("EXITED"), &json!("natural")));
+    assert_eq!(
+        (&end["status"], &end["termination_reason"]),
+        (&json!("EXITED"), &json!("natural"))
+    );
     server.finish();
 }
 
@@ -264,23 +372,37 @@ fn writes_to_a_terminating_session_are_refused() {
     let server = Owner::job(STUBBORN).serve();
     let session = server.start("job");
     session.wait_for_text("ready\n");
-    let ending = server.send("terminal_terminate", session.with_id(json!({"grace_ms": 1000})));
-    wait_until("it is terminating", || session.status()["status"] == "TERMINATING");
+    let ending = server.send(
+        "terminal_terminate",
+        session.with_id(json!({"grace_ms": 1000})),
+    );
+    wait_until("it is terminating", || {
+        session.status()["status"] == "TERMINATING"
+    });
     let code = session.write_code("x");
-    assert!(matches!(&*code, "SESSION_NOT_RUNNING" | "STDIN_CLOSED"), "{code}");
+    assert!(
+        matches!(&*code, "SESSION_NOT_RUNNING" | "STDIN_CLOSED"),
+        "{code}"
+    );
     assert_eq!(ending.ok()["status"], "TERMINATED");
     server.finish();
 }
 
 #[test]
 fn a_timeout_ends_the_whole_pipeline() {
-    let server = Owner::new().sh("pipeline", "sleep 60 | cat").sh("stubborn", STUBBORN).serve();
+    let server = Owner::new()
+        .sh("pipeline", "sleep 60 | cat")
+        .sh("stubborn", STUBBORN)
+        .serve();
     for id in ["pipeline", "stubborn"] {
         let began = Instant::now();
         let session = server.start_with(json!({"command_id": id, "timeout_ms": 300}));
         let end = session.wait_final();
         assert!(began.elapsed() >= Duration::from_millis(300));
-        assert_eq!((&end["status"], &end["termination_reason"]), (&json!("TERMINATED"), &json!("timeout")));
+        assert_eq!(
+            (&end["status"], &end["termination_reason"]),
+            (&json!("TERMINATED"), &json!("timeout"))
+        );
         session.assert_group_is_gone();
     }
     server.finish();
@@ -288,7 +410,9 @@ fn a_timeout_ends_the_whole_pipeline() {
 
 #[test]
 fn silence_is_no_hang_and_retention_ends_no_running_session() {
-    let server = Owner::job("sleep 2.5; echo built").set("retention_seconds", 1).serve();
+    let server = Owner::job("sleep 2.5; echo built")
+        .set("retention_seconds", 1)
+        .serve();
     let session = server.start("job");
     let output = session.read_all();
     assert_eq!((output.stdout.as_str(), output.complete), ("built\n", true));
@@ -298,7 +422,11 @@ fn silence_is_no_hang_and_retention_ends_no_running_session() {
 #[test]
 fn a_final_session_is_readable_for_its_retention_and_then_gone() {
     let began = Instant::now();
-    let server = Owner::job("echo compiled").set("retention_seconds", 1).set("max_records", 1).set("max_sessions", 1).serve();
+    let server = Owner::job("echo compiled")
+        .set("retention_seconds", 1)
+        .set("max_records", 1)
+        .set("max_sessions", 1)
+        .serve();
     let session = server.start("job");
     assert_eq!(session.read_all().stdout, "compiled\n");
     let gone = |tool: &str, arguments: Value| {
@@ -317,27 +445,36 @@ fn a_final_session_is_readable_for_its_retention_and_then_gone() {
 
 #[test]
 fn fifteen_hundred_starts_leak_nothing() {
-    let server = many(Owner::new().argv("true", &["/bin/true"])).set("retention_seconds", 1).serve();
+    let server = many(Owner::new().argv("true", &["/bin/true"]))
+        .set("retention_seconds", 1)
+        .serve();
     let start = || {
         wait_until("there is room for a session", || {
             let body = server.call("terminal_start", json!({"command_id": "true"}));
             let code = body["error"]["code"].as_str();
-            assert!(body["ok"] == true || matches!(code, Some("SESSION_LIMIT" | "RECORD_LIMIT")), "{body}");
+            assert!(
+                body["ok"] == true || matches!(code, Some("SESSION_LIMIT" | "RECORD_LIMIT")),
+                "{body}"
+            );
             body["ok"] == true
         });
     };
     let idle = || {
         // Only the pipes and pidfds of living sessions come and go.
-        wait_until("no child is left", || proc::children_of(&server.processes()).iter().all(|child| {
-            server.processes().contains(&child.pid)
-        }));
+        wait_until("no child is left", || {
+            proc::children_of(&server.processes())
+                .iter()
+                .all(|child| server.processes().contains(&child.pid))
+        });
     };
     (0..300).for_each(|_| start());
     idle();
     let (descriptors, resident) = (server.descriptor_count(), server.resident());
     (0..1200).for_each(|_| start());
     idle();
-    wait_until("the descriptors are back", || server.descriptor_count() <= descriptors);
+    wait_until("the descriptors are back", || {
+        server.descriptor_count() <= descriptors
+    });
     assert_eq!(server.zombies().len(), 0);
     let grown = server.resident().saturating_sub(resident);
     assert!(grown < 16 << 20, "the server grew by {grown} bytes");
@@ -346,7 +483,12 @@ fn fifteen_hundred_starts_leak_nothing() {
 
 #[test]
 fn every_way_to_end_gives_the_descriptors_back() {
-    let server = many(Owner::new().sh("exit", "exit 0").sh("cat", "exec cat").argv("missing", &["/nonexistent"]));
+    let server = many(
+        Owner::new()
+            .sh("exit", "exit 0")
+            .sh("cat", "exec cat")
+            .argv("missing", &["/nonexistent"]),
+    );
     let server = server.serve();
     let round = || {
         let sessions: Vec<_> = (0..30)
@@ -367,7 +509,9 @@ fn every_way_to_end_gives_the_descriptors_back() {
     round();
     let before = server.descriptor_count();
     (0..4).for_each(|_| round());
-    wait_until("the descriptors are back", || server.descriptor_count() <= before);
+    wait_until("the descriptors are back", || {
+        server.descriptor_count() <= before
+    });
     wait_until("no zombie is left", || server.zombies().is_empty());
     server.finish();
 }
@@ -375,19 +519,37 @@ fn every_way_to_end_gives_the_descriptors_back() {
 #[test]
 fn children_have_default_signals_whatever_the_server_was_given() {
     let owner = Owner::new()
-        .argv("signals", &["/bin/grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"])
+        .argv(
+            "signals",
+            &["/bin/grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"],
+        )
         .sh("pipe", "yes | head -n 1")
         .sh("term", "sleep 60");
     let mut command = owner.command();
-    launch::ignore_signals(&mut command, &[libc::SIGPIPE, libc::SIGHUP, libc::SIGINT, libc::SIGCHLD, libc::SIGUSR1]);
+    launch::ignore_signals(
+        &mut command,
+        &[
+            libc::SIGPIPE,
+            libc::SIGHUP,
+            libc::SIGINT,
+            libc::SIGCHLD,
+            libc::SIGUSR1,
+        ],
+    );
     launch::block_signals(&mut command, &[libc::SIGTERM, libc::SIGCHLD, libc::SIGUSR2]);
     let server = Server::spawn(owner, command);
     server.initialize();
     let zero = "0000000000000000";
-    assert_eq!(server.start("signals").read_all().stdout, format!("SigBlk:\t{zero}\nSigIgn:\t{zero}\n"));
+    assert_eq!(
+        server.start("signals").read_all().stdout,
+        format!("SigBlk:\t{zero}\nSigIgn:\t{zero}\n")
+    );
     let piped = server.start("pipe");
     let output = piped.read_all();
-    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("y\n", ""));
+    assert_eq!(
+        (output.stdout.as_str(), output.stderr.as_str()),
+        ("y\n", "")
+    );
     assert_eq!(piped.wait_final()["exit_code"], 0);
     // Exit codes need SIGCHLD not to be ignored, terminate needs nothing of it.
     assert_eq!(server.start("term").terminate(2000)["exit_signal"], 15);
@@ -400,17 +562,27 @@ fn umask_and_limits_are_those_that_the_server_got() {
     let owner = Owner::job("umask; ulimit -n; ulimit -c; ulimit -s");
     let served = owner.command();
     let mut command = std::process::Command::new("/bin/sh");
-    command.args(["-c", "umask 027; ulimit -S -n 300; ulimit -S -c 0; ulimit -S -s 4096; exec \"$0\" \"$@\""]);
+    command.args([
+        "-c",
+        "umask 027; ulimit -S -n 300; ulimit -S -c 0; ulimit -S -s 4096; exec \"$0\" \"$@\"",
+    ]);
     command.arg(served.get_program()).args(served.get_args());
     let server = Server::spawn(owner, command);
     server.initialize();
-    assert_eq!(server.start("job").read_all().stdout, "0027\n300\n0\n4096\n");
+    assert_eq!(
+        server.start("job").read_all().stdout,
+        "0027\n300\n0\n4096\n"
+    );
     server.finish();
 }
 
 #[test]
 fn a_child_has_three_descriptors() {
-    let owner = many(Owner::new().argv("ls", &["/bin/ls", "/proc/self/fd"]).argv("cat", &["/bin/cat"]));
+    let owner = many(
+        Owner::new()
+            .argv("ls", &["/bin/ls", "/proc/self/fd"])
+            .argv("cat", &["/bin/cat"]),
+    );
     let extra = std::fs::File::open("/dev/null").expect("it is always there");
     let mut command = owner.command();
     launch::inherit_descriptor(&mut command, std::os::fd::AsRawFd::as_raw_fd(&extra), 9);
@@ -418,7 +590,9 @@ fn a_child_has_three_descriptors() {
     server.initialize();
     let _others: Vec<_> = (0..8).map(|_| server.start("cat")).collect();
     for _ in 0..10 {
-        let calls: Vec<_> = (0..10).map(|_| server.send("terminal_start", json!({"command_id": "ls"}))).collect();
+        let calls: Vec<_> = (0..10)
+            .map(|_| server.send("terminal_start", json!({"command_id": "ls"})))
+            .collect();
         for call in calls {
             let session = common::Session::of(&server, call.ok());
             // 3 is the directory that ls itself reads.
@@ -438,7 +612,10 @@ fn a_child_does_not_share_the_protocols_stdin() {
         for (fd, target) in proc::descriptors(pid) {
             let same = target.to_str() == Some(theirs.trim());
             // The server holds the write end; its own protocol is elsewhere.
-            assert!(!(same && fd <= 2), "descriptor {fd} of the server is the child's stdin");
+            assert!(
+                !(same && fd <= 2),
+                "descriptor {fd} of the server is the child's stdin"
+            );
         }
     }
     (0..50).for_each(|_| server.ping());
@@ -449,14 +626,23 @@ fn a_child_does_not_share_the_protocols_stdin() {
 
 #[test]
 fn a_final_status_never_changes() {
-    let server = Owner::job("exit 0").set("max_records", 64).set("buffer_records", 32768).serve();
+    let server = Owner::job("exit 0")
+        .set("max_records", 64)
+        .set("buffer_records", 32768)
+        .serve();
     for _ in 0..30 {
         // The leader may end by itself before the call, or because of it; but only one of the two.
         let session = server.start("job");
         let end = session.terminate(0);
         assert!(is_final(&end), "{end}");
         let later = session.wait_settled();
-        for field in ["status", "exit_code", "exit_signal", "termination_reason", "ended_at"] {
+        for field in [
+            "status",
+            "exit_code",
+            "exit_signal",
+            "termination_reason",
+            "ended_at",
+        ] {
             assert_eq!(end[field], later[field], "{field}");
         }
     }

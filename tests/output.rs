@@ -12,12 +12,24 @@ fn a_child_without_output_settles_empty() {
     let server = Owner::new().argv("job", &["/bin/true"]).serve();
     let session = server.start("job");
     let end = session.wait_settled();
-    assert_eq!((&end["status"], &end["exit_code"]), (&json!("EXITED"), &json!(0)));
+    assert_eq!(
+        (&end["status"], &end["exit_code"]),
+        (&json!("EXITED"), &json!(0))
+    );
     let page = session.read(json!({"cursor": 0, "wait_ms": 2000}));
     assert_eq!(page["records"], json!([]));
-    assert_eq!((&page["base_cursor"], &page["next_cursor"]), (&json!(0), &json!(0)));
-    assert_eq!((&page["has_more"], &page["truncated"]), (&json!(false), &json!(false)));
-    assert_eq!((&page["status"], &page["output_complete"]), (&json!("EXITED"), &json!(true)));
+    assert_eq!(
+        (&page["base_cursor"], &page["next_cursor"]),
+        (&json!(0), &json!(0))
+    );
+    assert_eq!(
+        (&page["has_more"], &page["truncated"]),
+        (&json!(false), &json!(false))
+    );
+    assert_eq!(
+        (&page["status"], &page["output_complete"]),
+        (&json!("EXITED"), &json!(true))
+    );
     server.finish();
 }
 
@@ -25,7 +37,10 @@ fn a_child_without_output_settles_empty() {
 fn the_two_streams_are_told_apart() {
     let server = Owner::job("echo out; echo err >&2").serve();
     let output = server.start("job").read_all();
-    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
+    assert_eq!(
+        (output.stdout.as_str(), output.stderr.as_str()),
+        ("out\n", "err\n")
+    );
     assert_eq!(output.next_cursor, 8);
     server.finish();
 }
@@ -34,13 +49,19 @@ fn the_two_streams_are_told_apart() {
 fn a_lone_newline_is_output_and_ends_a_wait() {
     let server = Owner::job("read go; printf '\\n'; read go").serve();
     let session = server.start("job");
-    let waiting = server.send("terminal_read", session.with_id(json!({"cursor": 0, "wait_ms": 2000})));
+    let waiting = server.send(
+        "terminal_read",
+        session.with_id(json!({"cursor": 0, "wait_ms": 2000})),
+    );
     session.write("\n");
     let mut page = waiting.ok();
     while page["next_cursor"] == 0 {
         page = session.read(json!({"cursor": 0, "wait_ms": 2000}));
     }
-    assert_eq!(page["records"], json!([{"cursor": 0, "stream": "stdout", "text": "\n"}]));
+    assert_eq!(
+        page["records"],
+        json!([{"cursor": 0, "stream": "stdout", "text": "\n"}])
+    );
     assert_eq!(page["status"], "RUNNING");
     server.finish();
 }
@@ -62,11 +83,18 @@ fn a_wait_returns_what_came_first_not_what_comes_later() {
     let session = server.start("job");
     session.write("\n");
     session.wait_for_text("first\n");
-    let waiting = server.send("terminal_read", session.with_id(json!({"cursor": 6, "wait_ms": 2000})));
+    let waiting = server.send(
+        "terminal_read",
+        session.with_id(json!({"cursor": 6, "wait_ms": 2000})),
+    );
     session.write("\n");
     let page = waiting.ok();
     // Either the wait ended with the record, or the record came after a slow machine's 2 s.
-    let text = if page["next_cursor"] == 6 { session.wait_for_text("second\n") } else { stream_text(&page, "stdout") };
+    let text = if page["next_cursor"] == 6 {
+        session.wait_for_text("second\n")
+    } else {
+        stream_text(&page, "stdout")
+    };
     assert!(text.ends_with("second\n"), "{text:?}");
     server.finish();
 }
@@ -75,7 +103,10 @@ fn a_wait_returns_what_came_first_not_what_comes_later() {
 fn a_wait_ends_when_the_output_settles_and_never_starts_after() {
     let server = Owner::job("read go").serve();
     let session = server.start("job");
-    let waiting = server.send("terminal_read", session.with_id(json!({"cursor": 0, "wait_ms": 2000})));
+    let waiting = server.send(
+        "terminal_read",
+        session.with_id(json!({"cursor": 0, "wait_ms": 2000})),
+    );
     session.write("\n");
     let page = waiting.ok();
     assert_eq!(page["records"], json!([]));
@@ -83,7 +114,10 @@ fn a_wait_ends_when_the_output_settles_and_never_starts_after() {
     // A hundred waits of 2 s at a settled end would be 200 s in a row.
     for _ in 0..100 {
         let page = session.read(json!({"cursor": 0, "wait_ms": 2000}));
-        assert_eq!((&page["records"], &page["output_complete"]), (&json!([]), &json!(true)));
+        assert_eq!(
+            (&page["records"], &page["output_complete"]),
+            (&json!([]), &json!(true))
+        );
     }
     server.finish();
 }
@@ -93,8 +127,14 @@ fn a_wait_on_a_silent_child_returns_empty_and_changes_nothing() {
     let server = Owner::job("read go").serve();
     let session = server.start("job");
     let page = session.read(json!({"cursor": 0, "wait_ms": 50}));
-    assert_eq!((&page["records"], &page["next_cursor"], &page["has_more"]), (&json!([]), &json!(0), &json!(false)));
-    assert_eq!((&page["status"], &page["output_complete"]), (&json!("RUNNING"), &json!(false)));
+    assert_eq!(
+        (&page["records"], &page["next_cursor"], &page["has_more"]),
+        (&json!([]), &json!(0), &json!(false))
+    );
+    assert_eq!(
+        (&page["status"], &page["output_complete"]),
+        (&json!("RUNNING"), &json!(false))
+    );
     server.finish();
 }
 
@@ -122,13 +162,17 @@ fn reading_consumes_nothing() {
     for _ in 0..3 {
         assert_eq!(read(0), first);
     }
-    let at_once = [(); 8].map(|()| server.send("terminal_read", session.with_id(json!({"cursor": 0}))));
+    let at_once =
+        [(); 8].map(|()| server.send("terminal_read", session.with_id(json!({"cursor": 0}))));
     for call in at_once {
         assert_eq!(call.ok(), first);
     }
     assert_eq!(stream_text(&read(7), "stdout"), "hij");
     let end = read(10);
-    assert_eq!((&end["records"], &end["next_cursor"], &end["has_more"]), (&json!([]), &json!(10), &json!(false)));
+    assert_eq!(
+        (&end["records"], &end["next_cursor"], &end["has_more"]),
+        (&json!([]), &json!(10), &json!(false))
+    );
     server.finish();
 }
 
@@ -139,7 +183,10 @@ fn two_pollers_see_the_same_text() {
     let (first, second) = thread::scope(|scope| {
         let first = scope.spawn(|| session.read_from(0, 4096));
         let second = scope.spawn(|| session.read_from(0, 333));
-        (first.join().expect("no panic"), second.join().expect("no panic"))
+        (
+            first.join().expect("no panic"),
+            second.join().expect("no panic"),
+        )
     });
     let expected: String = (0..2000).map(|n| format!("{n}\n")).collect();
     assert_eq!(first.stdout, expected);
@@ -156,9 +203,16 @@ fn hammering_and_cancelled_reads_lose_nothing() {
         let session = server.start("job");
         let mut round = 0;
         wait_until("the child is done", || {
-            let call = server.send("terminal_read", session.with_id(json!({"cursor": 0, "max_bytes": 64, "wait_ms": 1})));
+            let call = server.send(
+                "terminal_read",
+                session.with_id(json!({"cursor": 0, "max_bytes": 64, "wait_ms": 1})),
+            );
             round += 1;
-            if round % 2 == 0 { call.cancel() } else { drop(call.whole()) }
+            if round % 2 == 0 {
+                call.cancel()
+            } else {
+                drop(call.whole())
+            }
             round % 10 == 0 && common::session::is_final(&session.status())
         });
         let output = session.read_all();
@@ -171,11 +225,18 @@ fn hammering_and_cancelled_reads_lose_nothing() {
 #[test]
 fn a_last_line_before_a_failing_exit_is_never_lost() {
     let server = Owner::job("echo boom >&2; exit 1").set("max_records", 1024);
-    let server = server.set("buffer_bytes", 65536).set("buffer_records", 2048).serve();
+    let server = server
+        .set("buffer_bytes", 65536)
+        .set("buffer_records", 2048)
+        .serve();
     for round in 0..200 {
         let session = server.start("job");
         let output = session.read_all();
-        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", "boom\n"), "round {round}");
+        assert_eq!(
+            (output.stdout.as_str(), output.stderr.as_str()),
+            ("", "boom\n"),
+            "round {round}"
+        );
         assert!(output.complete);
         assert_eq!(session.wait_final()["exit_code"], 1, "round {round}");
     }
@@ -184,12 +245,19 @@ fn a_last_line_before_a_failing_exit_is_never_lost() {
 
 #[test]
 fn sixty_thousand_bytes_before_an_immediate_exit_are_never_lost() {
-    let server = Owner::job("head -c 60000 /dev/zero | tr '\\0' p; printf END").set("max_records", 256);
-    let server = server.set("buffer_bytes", 131_072).set("buffer_records", Value::Null).serve();
+    let server =
+        Owner::job("head -c 60000 /dev/zero | tr '\\0' p; printf END").set("max_records", 256);
+    let server = server
+        .set("buffer_bytes", 131_072)
+        .set("buffer_records", Value::Null)
+        .serve();
     for round in 0..200 {
         let output = server.start("job").read_all();
         assert_eq!(output.stdout.len(), 60003, "round {round}");
-        assert!(output.stdout.ends_with("ppEND") && output.complete, "round {round}");
+        assert!(
+            output.stdout.ends_with("ppEND") && output.complete,
+            "round {round}"
+        );
     }
     server.finish();
 }
@@ -200,11 +268,20 @@ fn one_write_larger_than_the_pipe_is_drained_while_the_child_lives() {
     let owner = Owner::new().set("buffer_records", Value::Null);
     let file = owner.file("block", &[b'x'; 65537]);
     let block = file.to_str().expect("UTF-8").to_owned();
-    let server = owner.sh("job", &format!("dd if={block} bs=65537 2>/dev/null; read go; printf Z; read go")).serve();
+    let server = owner
+        .sh(
+            "job",
+            &format!("dd if={block} bs=65537 2>/dev/null; read go; printf Z; read go"),
+        )
+        .serve();
     let session = server.start("job");
-    wait_until("all of the block came", || session.status()["next_cursor"] == 65537);
+    wait_until("all of the block came", || {
+        session.status()["next_cursor"] == 65537
+    });
     session.write("\n");
-    wait_until("the last byte came", || session.status()["next_cursor"] == 65538);
+    wait_until("the last byte came", || {
+        session.status()["next_cursor"] == 65538
+    });
     assert_eq!(session.status()["status"], "RUNNING");
     session.close_stdin();
     session.wait_final();
@@ -215,11 +292,16 @@ fn one_write_larger_than_the_pipe_is_drained_while_the_child_lives() {
 fn a_line_of_five_mebibytes_is_counted_before_the_child_ends() {
     let server = Owner::job("head -c 5242880 /dev/zero | tr '\\0' z; read go").serve();
     let session = server.start("job");
-    wait_until("all of it came", || session.status()["next_cursor"] == 5_242_880);
+    wait_until("all of it came", || {
+        session.status()["next_cursor"] == 5_242_880
+    });
     assert_eq!(session.status()["status"], "RUNNING");
     session.write("\n");
     let end = session.wait_settled();
-    assert_eq!((&end["exit_code"], &end["next_cursor"]), (&json!(0), &json!(5_242_880)));
+    assert_eq!(
+        (&end["exit_code"], &end["next_cursor"]),
+        (&json!(0), &json!(5_242_880))
+    );
     server.finish();
 }
 
@@ -232,18 +314,26 @@ fn sixty_four_sessions_of_a_thousand_lines_lose_none() {
         .set("buffer_bytes", 65536)
         .serve();
     let sessions: Vec<_> = (0..64).map(|_| server.start("job")).collect();
-    let lines = |range: std::ops::RangeInclusive<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
+    let lines =
+        |range: std::ops::RangeInclusive<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
     let (out, err) = (lines(1..=1000), lines(1001..=2000));
     for session in sessions {
         let output = session.read_all();
-        assert!(output.stdout == out && output.stderr == err && output.complete, "session {}", session.id);
+        assert!(
+            output.stdout == out && output.stderr == err && output.complete,
+            "session {}",
+            session.id
+        );
     }
     server.finish();
 }
 
 #[test]
 fn endless_output_does_not_eat_memory_or_the_other_calls() {
-    let server = Owner::new().argv("yes", &["/usr/bin/yes"]).argv("true", &["/bin/true"]).serve();
+    let server = Owner::new()
+        .argv("yes", &["/usr/bin/yes"])
+        .argv("true", &["/bin/true"])
+        .serve();
     server.start("true").wait_settled();
     let before = server.resident();
     let session = server.start("yes");
@@ -257,7 +347,10 @@ fn endless_output_does_not_eat_memory_or_the_other_calls() {
         next > 64 << 20
     });
     let grown = server.resident().saturating_sub(before);
-    assert!(grown < (1 << 20) + (32 << 20), "the server grew by {grown} bytes");
+    assert!(
+        grown < (1 << 20) + (32 << 20),
+        "the server grew by {grown} bytes"
+    );
     let end = session.terminate(0);
     assert!(matches!(end["exit_signal"].as_i64(), Some(9 | 15)), "{end}");
     server.finish();

@@ -6,7 +6,8 @@ use common::{Owner, session::stream_text};
 use serde_json::{Value, json};
 
 /// Four bytes, a combining mark on a letter, a family joined from several code points, and plain letters.
-const MIXED: &str = "a\u{1f600}e\u{301}\u{4e2d}\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}z\u{10ffff}";
+const MIXED: &str =
+    "a\u{1f600}e\u{301}\u{4e2d}\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}z\u{10ffff}";
 
 #[test]
 fn a_cursor_counts_code_points() {
@@ -17,7 +18,10 @@ fn a_cursor_counts_code_points() {
     assert_eq!(end["next_cursor"], characters.len());
     for cursor in 0..=characters.len() {
         let page = session.read(json!({"cursor": cursor}));
-        assert_eq!(stream_text(&page, "stdout"), characters[cursor..].iter().collect::<String>());
+        assert_eq!(
+            stream_text(&page, "stdout"),
+            characters[cursor..].iter().collect::<String>()
+        );
         assert_eq!(page["next_cursor"], characters.len());
     }
     server.finish();
@@ -25,7 +29,10 @@ fn a_cursor_counts_code_points() {
 
 #[test]
 fn pages_of_four_bytes_hold_whole_characters() {
-    let server = Owner::new().bytes("job", MIXED.as_bytes()).bytes("emoji", "\u{1f600}".repeat(3).as_bytes()).serve();
+    let server = Owner::new()
+        .bytes("job", MIXED.as_bytes())
+        .bytes("emoji", "\u{1f600}".repeat(3).as_bytes())
+        .serve();
     let output = server.start("job").read_from(0, 4);
     assert_eq!(output.stdout, MIXED);
     let session = server.start("emoji");
@@ -43,7 +50,10 @@ fn pages_of_four_bytes_hold_whole_characters() {
 #[test]
 fn every_page_size_gives_the_same_text() {
     let text = format!("{}\n", "\u{4e2d}".repeat(40000));
-    let server = Owner::new().set("buffer_bytes", 131_072).bytes("job", text.as_bytes()).serve();
+    let server = Owner::new()
+        .set("buffer_bytes", 131_072)
+        .bytes("job", text.as_bytes())
+        .serve();
     let session = server.start("job");
     session.wait_settled();
     for max_bytes in [1024, 4096, 65535, 65536] {
@@ -56,11 +66,18 @@ fn every_page_size_gives_the_same_text() {
 
 #[test]
 fn a_full_page_of_runs_is_full() {
-    let server = Owner::new().set("buffer_records", Value::Null).bytes("job", &[b'x'; 200_000]).serve();
+    let server = Owner::new()
+        .set("buffer_records", Value::Null)
+        .bytes("job", &[b'x'; 200_000])
+        .serve();
     let session = server.start("job");
     session.wait_settled();
     let page = session.read(json!({"cursor": 0}));
-    assert_eq!(page["records"].as_array().map(Vec::len), Some(1), "one stream, one run");
+    assert_eq!(
+        page["records"].as_array().map(Vec::len),
+        Some(1),
+        "one stream, one run"
+    );
     assert_eq!(stream_text(&page, "stdout").len(), 65536);
     assert_eq!(page["has_more"], true);
     server.finish();
@@ -72,12 +89,22 @@ fn single_code_points_are_available_on_request() {
     let session = server.start("job");
     session.wait_settled();
     let page = session.read(json!({"cursor": 0, "records": "code_points"}));
-    let record = |cursor: u64, text: &str| json!({"cursor": cursor, "stream": "stdout", "text": text});
-    assert_eq!(page["records"], json!([record(0, "a"), record(1, "\u{20ac}"), record(2, "b")]));
+    let record =
+        |cursor: u64, text: &str| json!({"cursor": cursor, "stream": "stdout", "text": text});
+    assert_eq!(
+        page["records"],
+        json!([record(0, "a"), record(1, "\u{20ac}"), record(2, "b")])
+    );
     let runs = session.read(json!({"cursor": 0, "records": "runs"}));
     assert_eq!(runs["records"], json!([record(0, "a\u{20ac}b")]));
     assert_eq!(runs, session.read(json!({"cursor": 0})));
-    for bad in [json!("lines"), json!("RUNS"), json!(""), json!(true), json!(null)] {
+    for bad in [
+        json!("lines"),
+        json!("RUNS"),
+        json!(""),
+        json!(true),
+        json!(null),
+    ] {
         let code = server.code("terminal_read", session.with_id(json!({"records": bad})));
         assert_eq!(code, "INVALID_ARGUMENT", "{bad}");
     }
@@ -123,42 +150,76 @@ fn runs_that_alternate_are_limited_to_1024_as_well() {
 /// What is left in a session that keeps `bytes` bytes and `records` code points, after `text` was printed.
 #[track_caller]
 fn assert_retained(bytes: u64, records: Option<u64>, text: &str, retained: &str) {
-    let owner = Owner::new().set("buffer_bytes", bytes).set("buffer_records", records);
+    let owner = Owner::new()
+        .set("buffer_bytes", bytes)
+        .set("buffer_records", records);
     let owner = owner.set("max_records", 1).set("max_sessions", 1);
     let server = owner.bytes("job", text.as_bytes()).serve();
     let session = server.start("job");
     let end = session.wait_settled();
     let next = text.chars().count() as u64;
     let base = next - retained.chars().count() as u64;
-    assert_eq!((&end["base_cursor"], &end["next_cursor"]), (&json!(base), &json!(next)));
+    assert_eq!(
+        (&end["base_cursor"], &end["next_cursor"]),
+        (&json!(base), &json!(next))
+    );
     assert_eq!(end["truncated"], base > 0);
     let output = session.read_from(base, 65536);
     assert!(output.stdout == retained, "the retained text differs");
     assert_eq!((output.base_cursor, output.truncated), (base, base > 0));
     if base > 0 {
         for cursor in [0, base - 1] {
-            let error = server.refused("terminal_read", session.with_id(json!({"cursor": cursor, "wait_ms": 2000})));
+            let error = server.refused(
+                "terminal_read",
+                session.with_id(json!({"cursor": cursor, "wait_ms": 2000})),
+            );
             assert_eq!(error["code"], "CURSOR_EXPIRED");
-            assert_eq!((&error["base_cursor"], &error["next_cursor"]), (&json!(base), &json!(next)), "{error}");
+            assert_eq!(
+                (&error["base_cursor"], &error["next_cursor"]),
+                (&json!(base), &json!(next)),
+                "{error}"
+            );
         }
     }
     for cursor in [next + 1, u64::MAX >> 1] {
-        let error = server.refused("terminal_read", session.with_id(json!({"cursor": cursor, "wait_ms": 2000})));
+        let error = server.refused(
+            "terminal_read",
+            session.with_id(json!({"cursor": cursor, "wait_ms": 2000})),
+        );
         assert_eq!(error["code"], "INVALID_CURSOR");
-        assert_eq!((&error["base_cursor"], &error["next_cursor"]), (&json!(base), &json!(next)), "{error}");
+        assert_eq!(
+            (&error["base_cursor"], &error["next_cursor"]),
+            (&json!(base), &json!(next)),
+            "{error}"
+        );
     }
     server.finish();
 }
 
 #[test]
 fn nothing_is_evicted_at_exactly_the_byte_limit() {
-    assert_retained(12, Some(100), "\u{4e2d}\u{4e2d}\u{4e2d}\u{4e2d}", "\u{4e2d}\u{4e2d}\u{4e2d}\u{4e2d}");
+    assert_retained(
+        12,
+        Some(100),
+        "\u{4e2d}\u{4e2d}\u{4e2d}\u{4e2d}",
+        "\u{4e2d}\u{4e2d}\u{4e2d}\u{4e2d}",
+    );
 }
 
 #[test]
 fn one_byte_over_the_limit_evicts_one_character() {
-    assert_retained(11, Some(100), "\u{4e2d}\u{4e2d}\u{4e2d}\u{4e2d}", "\u{4e2d}\u{4e2d}\u{4e2d}");
-    assert_retained(10, None, "\u{4e2d}\u{4e2d}\u{4e2d}\u{4e2d}", "\u{4e2d}\u{4e2d}\u{4e2d}");
+    assert_retained(
+        11,
+        Some(100),
+        "\u{4e2d}\u{4e2d}\u{4e2d}\u{4e2d}",
+        "\u{4e2d}\u{4e2d}\u{4e2d}",
+    );
+    assert_retained(
+        10,
+        None,
+        "\u{4e2d}\u{4e2d}\u{4e2d}\u{4e2d}",
+        "\u{4e2d}\u{4e2d}\u{4e2d}",
+    );
 }
 
 #[test]
@@ -186,14 +247,21 @@ fn the_tighter_budget_binds() {
 #[test]
 fn long_output_keeps_exactly_its_end() {
     let text = format!("{}END\n", "x".repeat(3_145_728));
-    assert_retained(1_048_576, Some(1_048_576), &text, &text[text.len() - 1_048_576..]);
+    assert_retained(
+        1_048_576,
+        Some(1_048_576),
+        &text,
+        &text[text.len() - 1_048_576..],
+    );
     assert_retained(1_000_003, None, &text, &text[text.len() - 1_000_003..]);
     assert_retained(1_048_576, Some(77_777), &text, &text[text.len() - 77_777..]);
 }
 
 #[test]
 fn long_output_of_mixed_width_keeps_exactly_its_end() {
-    let text: String = (0..200_000).map(|n| ['a', '\u{e9}', '\u{4e2d}', '\u{1f600}'][n % 4]).collect();
+    let text: String = (0..200_000)
+        .map(|n| ['a', '\u{e9}', '\u{4e2d}', '\u{1f600}'][n % 4])
+        .collect();
     let tail = |records: usize| text.chars().skip(200_000 - records).collect::<String>();
     assert_retained(65536, Some(10_001), &text, &tail(10_001));
     // Ten bytes for each four characters; of the next group only a part fits.
@@ -206,7 +274,10 @@ fn long_output_of_mixed_width_keeps_exactly_its_end() {
 #[test]
 fn the_end_of_a_long_build_log_survives_on_both_streams() {
     let owner = Owner::job("seq 1 400000; echo 'error: LAST' >&2; exit 1");
-    let owner = owner.set("buffer_records", 1_048_576).set("max_records", 2).set("max_sessions", 2);
+    let owner = owner
+        .set("buffer_records", 1_048_576)
+        .set("max_records", 2)
+        .set("max_sessions", 2);
     let server = owner.serve();
     let session = server.start("job");
     let end = session.wait_settled();
@@ -222,7 +293,9 @@ fn the_end_of_a_long_build_log_survives_on_both_streams() {
 
 #[test]
 fn a_reader_that_falls_behind_a_flood_is_told_and_can_go_on() {
-    let owner = Owner::new().argv("yes", &["/usr/bin/yes"]).set("buffer_bytes", 65536);
+    let owner = Owner::new()
+        .argv("yes", &["/usr/bin/yes"])
+        .set("buffer_bytes", 65536);
     let server = owner.serve();
     let session = server.start("yes");
     common::wait_until("text was evicted", || session.status()["truncated"] == true);

@@ -34,7 +34,15 @@ fn pwd() -> Owner {
 
 #[test]
 fn an_approved_command_runs_with_exactly_its_arguments() {
-    let argv = ["/usr/bin/printf", "[%s]", "a b", "$HOME", "*", "", "\"'`;|&"];
+    let argv = [
+        "/usr/bin/printf",
+        "[%s]",
+        "a b",
+        "$HOME",
+        "*",
+        "",
+        "\"'`;|&",
+    ];
     let server = Owner::new().argv("job", &argv).serve();
     let session = server.start("job");
     assert_eq!(session.started["command_id"], "job");
@@ -45,12 +53,31 @@ fn an_approved_command_runs_with_exactly_its_arguments() {
 
 #[test]
 fn an_unknown_id_is_refused_and_nothing_is_started() {
-    let server = Owner::job("echo ran").set("max_records", 1).set("max_sessions", 1).serve();
-    for id in ["echo; id", "../x", "JOB", "job ", "job\n", "approved-job\n", "job\u{0}"] {
-        assert_eq!(server.code("terminal_start", json!({"command_id": id})), "COMMAND_NOT_FOUND", "{id:?}");
+    let server = Owner::job("echo ran")
+        .set("max_records", 1)
+        .set("max_sessions", 1)
+        .serve();
+    for id in [
+        "echo; id",
+        "../x",
+        "JOB",
+        "job ",
+        "job\n",
+        "approved-job\n",
+        "job\u{0}",
+    ] {
+        assert_eq!(
+            server.code("terminal_start", json!({"command_id": id})),
+            "COMMAND_NOT_FOUND",
+            "{id:?}"
+        );
     }
     for id in [String::new(), "x".repeat(129)] {
-        assert_eq!(server.code("terminal_start", json!({"command_id": id})), "INVALID_ARGUMENT", "{id:?}");
+        assert_eq!(
+            server.code("terminal_start", json!({"command_id": id})),
+            "INVALID_ARGUMENT",
+            "{id:?}"
+        );
     }
     // The only record is still free.
     assert_eq!(server.start("job").read_all().stdout, "ran\n");
@@ -63,17 +90,37 @@ fn the_longest_id_counts_characters() {
     let server = Owner::new().sh(&id, "echo long").serve();
     assert_eq!(server.start(&id).read_all().stdout, "long\n");
     let too_long = "\u{e9}".repeat(129);
-    assert_eq!(server.code("terminal_start", json!({"command_id": too_long})), "INVALID_ARGUMENT");
+    assert_eq!(
+        server.code("terminal_start", json!({"command_id": too_long})),
+        "INVALID_ARGUMENT"
+    );
     server.finish();
 }
 
 #[test]
 fn arguments_of_the_client_never_reach_the_command_line() {
-    let server = Owner::job("echo ran").set("max_records", 1).set("max_sessions", 1).serve();
-    for field in ["argv", "args", "command", "shell", "arguments", "input", "stdin"] {
+    let server = Owner::job("echo ran")
+        .set("max_records", 1)
+        .set("max_sessions", 1)
+        .serve();
+    for field in [
+        "argv",
+        "args",
+        "command",
+        "shell",
+        "arguments",
+        "input",
+        "stdin",
+    ] {
         let error = server.refused("terminal_start", json!({"command_id": "job", field: ["x"]}));
         assert_eq!(error["code"], "INVALID_ARGUMENT", "{field}");
-        assert!(error["message"].as_str().expect("a message").contains(field), "{error}");
+        assert!(
+            error["message"]
+                .as_str()
+                .expect("a message")
+                .contains(field),
+            "{error}"
+        );
     }
     server.start("job");
     server.finish();
@@ -86,8 +133,14 @@ fn a_start_returns_at_once_with_a_running_snapshot() {
     assert_eq!(session.started["status"], "RUNNING");
     assert_eq!(session.started["stdin_closed"], false);
     assert_eq!(session.started["next_cursor"], 0);
-    assert_eq!(common::proc::stat(session.pid).expect("it runs").group, session.pid);
-    assert_eq!(common::proc::stat(session.pid).expect("it runs").session, session.pid);
+    assert_eq!(
+        common::proc::stat(session.pid).expect("it runs").group,
+        session.pid
+    );
+    assert_eq!(
+        common::proc::stat(session.pid).expect("it runs").session,
+        session.pid
+    );
     server.finish();
 }
 
@@ -96,7 +149,10 @@ fn session_ids_are_long_and_differ() {
     let server = Owner::job("true").serve();
     let ids: std::collections::HashSet<String> = (0..20).map(|_| server.start("job").id).collect();
     assert_eq!(ids.len(), 20);
-    assert!(ids.iter().all(|id| id.len() >= 22), "128 random bits in any usual spelling: {ids:?}");
+    assert!(
+        ids.iter().all(|id| id.len() >= 22),
+        "128 random bits in any usual spelling: {ids:?}"
+    );
     server.finish();
 }
 
@@ -108,11 +164,21 @@ fn a_sibling_with_the_same_prefix_is_outside_the_root() {
     fs::create_dir(owner.base().join("root-evil")).expect("a directory");
     let root = root.to_str().expect("UTF-8").to_owned();
     let server = owner.serve();
-    assert_eq!(lands_in(&server, &format!("{root}-evil")), Err("CWD_NOT_ALLOWED".into()));
+    assert_eq!(
+        lands_in(&server, &format!("{root}-evil")),
+        Err("CWD_NOT_ALLOWED".into())
+    );
     for spelling in ["", "/", "/sub/..", "//", "/./sub/../"] {
-        assert_eq!(lands_in(&server, &format!("{root}{spelling}")), Ok(root.clone()), "{spelling:?}");
+        assert_eq!(
+            lands_in(&server, &format!("{root}{spelling}")),
+            Ok(root.clone()),
+            "{spelling:?}"
+        );
     }
-    assert_eq!(lands_in(&server, &format!("{root}/sub")), Ok(format!("{root}/sub")));
+    assert_eq!(
+        lands_in(&server, &format!("{root}/sub")),
+        Ok(format!("{root}/sub"))
+    );
     server.finish();
 }
 
@@ -127,10 +193,22 @@ fn symbolic_links_are_judged_by_where_they_lead() {
     symlink("loop", root.join("loop")).expect("a link");
     let base = owner.base().to_str().expect("UTF-8").to_owned();
     let server = owner.serve();
-    assert_eq!(lands_in(&server, &format!("{base}/root/out")), Err("CWD_NOT_ALLOWED".into()));
-    assert_eq!(lands_in(&server, &format!("{base}/root/loop")), Err("CWD_NOT_ALLOWED".into()));
-    assert_eq!(lands_in(&server, &format!("{base}/root/in")), Ok(format!("{base}/root/sub")));
-    assert_eq!(lands_in(&server, &format!("{base}/way-in/sub")), Ok(format!("{base}/root/sub")));
+    assert_eq!(
+        lands_in(&server, &format!("{base}/root/out")),
+        Err("CWD_NOT_ALLOWED".into())
+    );
+    assert_eq!(
+        lands_in(&server, &format!("{base}/root/loop")),
+        Err("CWD_NOT_ALLOWED".into())
+    );
+    assert_eq!(
+        lands_in(&server, &format!("{base}/root/in")),
+        Ok(format!("{base}/root/sub"))
+    );
+    assert_eq!(
+        lands_in(&server, &format!("{base}/way-in/sub")),
+        Ok(format!("{base}/root/sub"))
+    );
     server.finish();
 }
 
@@ -138,9 +216,17 @@ fn symbolic_links_are_judged_by_where_they_lead() {
 fn a_root_may_itself_be_a_symbolic_link() {
     let owner = pwd();
     symlink(owner.root(), owner.base().join("alias")).expect("a link");
-    let alias = owner.base().join("alias").to_str().expect("UTF-8").to_owned();
+    let alias = owner
+        .base()
+        .join("alias")
+        .to_str()
+        .expect("UTF-8")
+        .to_owned();
     let real = owner.root().to_str().expect("UTF-8").to_owned();
-    let server = owner.set("allowed_roots", json!([alias])).set("default_cwd", alias.as_str()).serve();
+    let server = owner
+        .set("allowed_roots", json!([alias]))
+        .set("default_cwd", alias.as_str())
+        .serve();
     assert_eq!(lands_in(&server, &alias), Ok(real.clone()));
     assert_eq!(lands_in(&server, &real), Ok(real));
     server.finish();
@@ -154,17 +240,38 @@ fn bad_working_directories_are_refused() {
     let root = root.to_str().expect("UTF-8").to_owned();
     let server = owner.serve();
     let long = format!("{root}/{}", "d".repeat(5000));
-    for cwd in ["sub", ".", "..", &format!("{root}/.."), &format!("{root}/missing"), &format!("{root}/file"), &long] {
-        assert_eq!(lands_in(&server, cwd), Err("CWD_NOT_ALLOWED".into()), "{cwd:?}");
+    for cwd in [
+        "sub",
+        ".",
+        "..",
+        &format!("{root}/.."),
+        &format!("{root}/missing"),
+        &format!("{root}/file"),
+        &long,
+    ] {
+        assert_eq!(
+            lands_in(&server, cwd),
+            Err("CWD_NOT_ALLOWED".into()),
+            "{cwd:?}"
+        );
     }
     for cwd in ["", &format!("{root}\u{0}/etc")] {
         let code = lands_in(&server, cwd).expect_err("no such directory");
-        assert!(matches!(&*code, "CWD_NOT_ALLOWED" | "INVALID_ARGUMENT"), "{cwd:?}: {code}");
+        assert!(
+            matches!(&*code, "CWD_NOT_ALLOWED" | "INVALID_ARGUMENT"),
+            "{cwd:?}: {code}"
+        );
     }
-    let error = server.refused("terminal_start", json!({"command_id": "pwd", "cwd": format!("{root}/missing")}));
+    let error = server.refused(
+        "terminal_start",
+        json!({"command_id": "pwd", "cwd": format!("{root}/missing")}),
+    );
     let message = error["message"].as_str().expect("a message");
     assert!(message.contains("cwd"), "the argument is named: {message}");
-    assert!(!message.contains(&root), "no path of the machine: {message}");
+    assert!(
+        !message.contains(&root),
+        "no path of the machine: {message}"
+    );
     server.finish();
 }
 
@@ -179,7 +286,10 @@ fn defaults_for_the_working_directory_come_from_the_profile_then_the_config() {
     let server = owner
         .set("default_cwd", at("general"))
         .argv("plain", &["/bin/pwd", "-P"])
-        .profile("own", json!({"argv": ["/bin/pwd", "-P"], "allowed_env": [], "cwd": at("special")}))
+        .profile(
+            "own",
+            json!({"argv": ["/bin/pwd", "-P"], "allowed_env": [], "cwd": at("special")}),
+        )
         .serve();
     let lands = |id: &str| server.start(id).read_all().stdout.trim_end().to_owned();
     assert_eq!(lands("plain"), at("general"));
@@ -234,13 +344,20 @@ fn a_directory_swapped_for_a_link_never_leads_outside() {
 fn a_child_gets_three_variables_and_nothing_of_the_server() {
     let owner = Owner::new().argv("env", &["/usr/bin/env"]);
     let mut command = owner.command();
-    command.env("SECRET_TOKEN", "abc").env("HOME", "/root").env("LC_TIME", "de_DE").env("PATH", "/nowhere");
+    command
+        .env("SECRET_TOKEN", "abc")
+        .env("HOME", "/root")
+        .env("LC_TIME", "de_DE")
+        .env("PATH", "/nowhere");
     let server = Server::spawn(owner, command);
     server.initialize();
     let output = server.start("env").read_all().stdout;
     let mut lines: Vec<&str> = output.lines().collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["LANG=C.UTF-8", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"]);
+    assert_eq!(
+        lines,
+        ["LANG=C.UTF-8", "LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin"]
+    );
     server.finish();
 }
 
@@ -255,29 +372,93 @@ fn variables_come_from_the_base_then_the_owner_then_the_client() {
     let environment = |env: Value| {
         let session = server.start_with(json!({"command_id": "env", "env": env}));
         let output = session.read_all().stdout;
-        output.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+        output
+            .lines()
+            .map(str::to_owned)
+            .collect::<std::collections::BTreeSet<_>>()
     };
-    let owners = ["FIXED=yes", "HOME=/owner", "LANG=C", "LC_ALL=C.UTF-8", "MODE=owner", "PATH=/usr/bin:/bin"];
+    let owners = [
+        "FIXED=yes",
+        "HOME=/owner",
+        "LANG=C",
+        "LC_ALL=C.UTF-8",
+        "MODE=owner",
+        "PATH=/usr/bin:/bin",
+    ];
     assert_eq!(environment(json!({})), owners.map(str::to_owned).into());
     let clients = environment(json!({"LABEL": "x=y z", "MODE": ""}));
-    assert!(clients.contains("LABEL=x=y z") && clients.contains("MODE="), "{clients:?}");
+    assert!(
+        clients.contains("LABEL=x=y z") && clients.contains("MODE="),
+        "{clients:?}"
+    );
     for name in ["FIXED", "LANG", "OTHER"] {
-        let error = server.refused("terminal_start", json!({"command_id": "env", "env": {name: "x"}}));
+        let error = server.refused(
+            "terminal_start",
+            json!({"command_id": "env", "env": {name: "x"}}),
+        );
         assert_eq!(error["code"], "ENV_NOT_ALLOWED");
-        assert!(error["message"].as_str().expect("a message").contains(name), "{error}");
+        assert!(
+            error["message"].as_str().expect("a message").contains(name),
+            "{error}"
+        );
     }
     server.finish();
 }
 
 /// Names that no Owner may list and no client may set, each rule of the format at least once.
 const DENIED: &[&str] = &[
-    "PATH", "HOME", "SHELL", "ENV", "BASH_ENV", "IFS", "CDPATH", "PYTHONPATH", "PYTHONSTARTUP", "LD_PRELOAD",
-    "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "BASH_FUNC_x", "MY_TOKEN", "TOKENS", "A_SECRET_B", "PASSWORD",
-    "DB_PASSWORD_FILE", "CREDENTIALS", "API_KEY", "X_PRIVATE_KEY", "NODE_OPTIONS", "NODE_PATH", "PERL5OPT", "PERL5LIB",
-    "RUBYOPT", "RUBYLIB", "GCONV_PATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH",
-    "DOTNET_STARTUP_HOOKS", "GLIBC_TUNABLES", "PROMPT_COMMAND", "PS4", "ZDOTDIR", "LUA_INIT", "PAGER", "EDITOR",
-    "VISUAL", "BROWSER", "RUSTC_WRAPPER", "RUSTFLAGS", "MAKEFLAGS", "GIT_SSH_COMMAND", "GIT_DIR", "ld_preload", "Path",
-    "git_pager", "my_Token", "Node_Options",
+    "PATH",
+    "HOME",
+    "SHELL",
+    "ENV",
+    "BASH_ENV",
+    "IFS",
+    "CDPATH",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "DYLD_INSERT_LIBRARIES",
+    "BASH_FUNC_x",
+    "MY_TOKEN",
+    "TOKENS",
+    "A_SECRET_B",
+    "PASSWORD",
+    "DB_PASSWORD_FILE",
+    "CREDENTIALS",
+    "API_KEY",
+    "X_PRIVATE_KEY",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "PERL5OPT",
+    "PERL5LIB",
+    "RUBYOPT",
+    "RUBYLIB",
+    "GCONV_PATH",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "CLASSPATH",
+    "DOTNET_STARTUP_HOOKS",
+    "GLIBC_TUNABLES",
+    "PROMPT_COMMAND",
+    "PS4",
+    "ZDOTDIR",
+    "LUA_INIT",
+    "PAGER",
+    "EDITOR",
+    "VISUAL",
+    "BROWSER",
+    "RUSTC_WRAPPER",
+    "RUSTFLAGS",
+    "MAKEFLAGS",
+    "GIT_SSH_COMMAND",
+    "GIT_DIR",
+    "ld_preload",
+    "Path",
+    "git_pager",
+    "my_Token",
+    "Node_Options",
 ];
 
 /// Names that are no names of variables.
@@ -286,16 +467,28 @@ const MALFORMED: &[&str] = &["", "A=B", "1A", "A-B", "A B", "\u{c4}", "A\u{0}B",
 #[test]
 fn a_denied_variable_is_refused_by_name() {
     let profile = json!({"argv": ["/usr/bin/env"], "allowed_env": ["SAFE_LABEL", "HOMEPAGE", "LDX", "GITHUB_REF"]});
-    let server = Owner::new().profile("env", profile).set("max_records", 1).set("max_sessions", 1).serve();
+    let server = Owner::new()
+        .profile("env", profile)
+        .set("max_records", 1)
+        .set("max_sessions", 1)
+        .serve();
     for &name in DENIED.iter().chain(MALFORMED) {
-        let error = server.refused("terminal_start", json!({"command_id": "env", "env": {name: "x"}}));
+        let error = server.refused(
+            "terminal_start",
+            json!({"command_id": "env", "env": {name: "x"}}),
+        );
         assert_eq!(error["code"], "ENV_NOT_ALLOWED", "{name:?}");
         let message = error["message"].as_str().expect("a message");
         let printable = name.chars().all(|c| c.is_ascii_graphic());
-        assert!(!printable || message.contains(name), "{name:?} is not named in {message}");
+        assert!(
+            !printable || message.contains(name),
+            "{name:?} is not named in {message}"
+        );
     }
     let near_misses = json!({"SAFE_LABEL": "a", "HOMEPAGE": "b", "LDX": "c", "GITHUB_REF": "d"});
-    let output = server.start_with(json!({"command_id": "env", "env": near_misses})).read_all();
+    let output = server
+        .start_with(json!({"command_id": "env", "env": near_misses}))
+        .read_all();
     assert_eq!(output.stdout.lines().count(), 7, "{}", output.stdout);
     server.finish();
 }
@@ -303,7 +496,10 @@ fn a_denied_variable_is_refused_by_name() {
 #[test]
 fn a_config_that_allows_a_denied_variable_does_not_load() {
     for &name in DENIED.iter().chain(MALFORMED) {
-        let owner = Owner::new().profile("env", json!({"argv": ["/usr/bin/env"], "allowed_env": [name]}));
+        let owner = Owner::new().profile(
+            "env",
+            json!({"argv": ["/usr/bin/env"], "allowed_env": [name]}),
+        );
         let output = owner.command().output().expect("the binary starts");
         assert!(!output.status.success(), "{name:?} was accepted");
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -313,9 +509,13 @@ fn a_config_that_allows_a_denied_variable_does_not_load() {
 
 #[test]
 fn values_with_a_nul_are_refused_and_others_pass_unchanged() {
-    let profile = json!({"argv": ["/bin/sh", "-c", "printf '%s' \"$LABEL\""], "allowed_env": ["LABEL"]});
+    let profile =
+        json!({"argv": ["/bin/sh", "-c", "printf '%s' \"$LABEL\""], "allowed_env": ["LABEL"]});
     let server = Owner::new().profile("job", profile).serve();
-    let error = server.refused("terminal_start", json!({"command_id": "job", "env": {"LABEL": "a\u{0}b"}}));
+    let error = server.refused(
+        "terminal_start",
+        json!({"command_id": "job", "env": {"LABEL": "a\u{0}b"}}),
+    );
     assert_eq!(error["code"], "ENV_NOT_ALLOWED");
     let value = "  $(id) `id`\t\u{4e2d}\u{1f600}\n'\"\\";
     let session = server.start_with(json!({"command_id": "job", "env": {"LABEL": value}}));
@@ -326,13 +526,24 @@ fn values_with_a_nul_are_refused_and_others_pass_unchanged() {
 #[test]
 fn thirty_two_variables_pass_and_thirty_three_do_not() {
     let names: Vec<String> = (0..33).map(|n| format!("V{n}")).collect();
-    let server = Owner::new().profile("env", json!({"argv": ["/usr/bin/env"], "allowed_env": names})).serve();
+    let server = Owner::new()
+        .profile(
+            "env",
+            json!({"argv": ["/usr/bin/env"], "allowed_env": names}),
+        )
+        .serve();
     let environment = |count: usize| -> Map<String, Value> {
-        names[..count].iter().map(|name| (name.clone(), json!("x"))).collect()
+        names[..count]
+            .iter()
+            .map(|name| (name.clone(), json!("x")))
+            .collect()
     };
     let session = server.start_with(json!({"command_id": "env", "env": environment(32)}));
     assert_eq!(session.read_all().stdout.lines().count(), 35);
-    let code = server.code("terminal_start", json!({"command_id": "env", "env": environment(33)}));
+    let code = server.code(
+        "terminal_start",
+        json!({"command_id": "env", "env": environment(33)}),
+    );
     assert_eq!(code, "ENV_NOT_ALLOWED");
     server.finish();
 }
@@ -342,28 +553,43 @@ fn running_sessions_are_limited_and_ended_ones_free_their_place() {
     let server = Owner::job("read line").set("max_sessions", 2).serve();
     let first = server.start("job");
     let _second = server.start("job");
-    assert_eq!(server.code("terminal_start", json!({"command_id": "job"})), "SESSION_LIMIT");
+    assert_eq!(
+        server.code("terminal_start", json!({"command_id": "job"})),
+        "SESSION_LIMIT"
+    );
     first.close_stdin();
     first.wait_final();
     let _third = server.start("job");
-    assert_eq!(server.code("terminal_start", json!({"command_id": "job"})), "SESSION_LIMIT");
+    assert_eq!(
+        server.code("terminal_start", json!({"command_id": "job"})),
+        "SESSION_LIMIT"
+    );
     server.finish();
 }
 
 #[test]
 fn parallel_starts_can_not_pass_the_limit() {
     let server = Owner::job("sleep 60").set("max_sessions", 5).serve();
-    let calls: Vec<_> = (0..60).map(|_| server.send("terminal_start", json!({"command_id": "job"}))).collect();
+    let calls: Vec<_> = (0..60)
+        .map(|_| server.send("terminal_start", json!({"command_id": "job"})))
+        .collect();
     let bodies: Vec<Value> = calls.iter().map(common::Call::body).collect();
     let (started, refused): (Vec<_>, Vec<_>) = bodies.iter().partition(|body| body["ok"] == true);
     assert_eq!(started.len(), 5);
-    assert!(refused.iter().all(|body| body["error"]["code"] == "SESSION_LIMIT"));
+    assert!(
+        refused
+            .iter()
+            .all(|body| body["error"]["code"] == "SESSION_LIMIT")
+    );
     server.finish();
 }
 
 #[test]
 fn retained_sessions_are_limited_and_nothing_promised_is_evicted() {
-    let server = Owner::job("echo kept").set("max_sessions", 1).set("max_records", 3).serve();
+    let server = Owner::job("echo kept")
+        .set("max_sessions", 1)
+        .set("max_records", 3)
+        .serve();
     let sessions: Vec<_> = (0..3)
         .map(|_| {
             let session = server.start("job");
@@ -372,7 +598,10 @@ fn retained_sessions_are_limited_and_nothing_promised_is_evicted() {
         })
         .collect();
     for _ in 0..5 {
-        assert_eq!(server.code("terminal_start", json!({"command_id": "job"})), "RECORD_LIMIT");
+        assert_eq!(
+            server.code("terminal_start", json!({"command_id": "job"})),
+            "RECORD_LIMIT"
+        );
     }
     for session in &sessions {
         assert_eq!(session.read_all().stdout, "kept\n");
@@ -389,7 +618,11 @@ fn failed_starts_say_why_and_leave_nothing() {
         path.to_str().expect("UTF-8").to_owned()
     };
     let no_interpreter = script("no-interpreter", "#!/nonexistent/interpreter\n");
-    let not_executable = owner.file("plain", b"#!/bin/sh\n").to_str().expect("UTF-8").to_owned();
+    let not_executable = owner
+        .file("plain", b"#!/bin/sh\n")
+        .to_str()
+        .expect("UTF-8")
+        .to_owned();
     let garbage = script("garbage", "\u{1}\u{2}not a program\n");
     let server = owner
         .argv("missing", &["/nonexistent/prog"])
@@ -406,7 +639,14 @@ fn failed_starts_say_why_and_leave_nothing() {
     server.start("good").wait_settled();
     let before = server.descriptor_count();
     let mut messages = std::collections::BTreeMap::new();
-    for id in ["missing", "no-interpreter", "not-executable", "directory", "garbage", "too-large"] {
+    for id in [
+        "missing",
+        "no-interpreter",
+        "not-executable",
+        "directory",
+        "garbage",
+        "too-large",
+    ] {
         for _ in 0..20 {
             let error = server.refused("terminal_start", json!({"command_id": id}));
             assert_eq!(error["code"], "START_FAILED", "{id}");
@@ -417,8 +657,14 @@ fn failed_starts_say_why_and_leave_nothing() {
         }
     }
     assert!(messages["missing"].contains("not found"), "{messages:?}");
-    assert!(messages["no-interpreter"].contains("interpreter"), "{messages:?}");
-    assert!(messages["not-executable"].contains("executable"), "{messages:?}");
+    assert!(
+        messages["no-interpreter"].contains("interpreter"),
+        "{messages:?}"
+    );
+    assert!(
+        messages["not-executable"].contains("executable"),
+        "{messages:?}"
+    );
     assert!(messages["too-large"].contains("large"), "{messages:?}");
     assert_eq!(server.descriptor_count(), before);
     assert_eq!(server.zombies().len(), 0);
@@ -431,11 +677,22 @@ fn a_program_that_is_open_for_writing_is_reported_as_busy() {
     let owner = Owner::new();
     let program = owner.base().join("busy");
     fs::copy("/bin/true", &program).expect("a copy of a program");
-    let writer = fs::OpenOptions::new().append(true).open(&program).expect("our own file");
-    let server = owner.argv("busy", &[program.to_str().expect("UTF-8")]).serve();
+    let writer = fs::OpenOptions::new()
+        .append(true)
+        .open(&program)
+        .expect("our own file");
+    let server = owner
+        .argv("busy", &[program.to_str().expect("UTF-8")])
+        .serve();
     let error = server.refused("terminal_start", json!({"command_id": "busy"}));
     assert_eq!(error["code"], "START_FAILED");
-    assert!(error["message"].as_str().expect("a message").contains("busy"), "{error}");
+    assert!(
+        error["message"]
+            .as_str()
+            .expect("a message")
+            .contains("busy"),
+        "{error}"
+    );
     drop(writer);
     assert_eq!(server.start("busy").wait_final()["exit_code"], 0);
     server.finish();
@@ -448,7 +705,10 @@ fn a_program_that_is_replaced_after_loading_does_not_crash_the_server() {
     symlink("/bin/pwd", &tool).expect("a link");
     let server = owner.argv("tool", &[tool.to_str().expect("UTF-8")]).serve();
     fs::remove_file(&tool).expect("our own link");
-    assert_eq!(server.code("terminal_start", json!({"command_id": "tool"})), "START_FAILED");
+    assert_eq!(
+        server.code("terminal_start", json!({"command_id": "tool"})),
+        "START_FAILED"
+    );
     symlink("/bin/true", &tool).expect("a link");
     server.call("terminal_start", json!({"command_id": "tool"}));
     server.ping();
@@ -459,11 +719,21 @@ fn a_program_that_is_replaced_after_loading_does_not_crash_the_server() {
 fn timeouts_are_bounded_by_the_config() {
     let profile = json!({"argv": ["/bin/sleep", "60"], "allowed_env": [], "timeout_ms": 150});
     let owner = Owner::job("sleep 60").profile("own", profile);
-    let server = owner.set("default_timeout_ms", 100).set("max_timeout_ms", 5000).set("max_records", 1024);
-    let server = server.set("buffer_records", 2048).set("buffer_bytes", 65536).serve();
+    let server = owner
+        .set("default_timeout_ms", 100)
+        .set("max_timeout_ms", 5000)
+        .set("max_records", 1024);
+    let server = server
+        .set("buffer_records", 2048)
+        .set("buffer_bytes", 65536)
+        .serve();
     for timeout in [99, 5001, 3_600_000, 3_600_001] {
         let arguments = json!({"command_id": "job", "timeout_ms": timeout});
-        assert_eq!(server.code("terminal_start", arguments), "INVALID_ARGUMENT", "{timeout}");
+        assert_eq!(
+            server.code("terminal_start", arguments),
+            "INVALID_ARGUMENT",
+            "{timeout}"
+        );
     }
     for arguments in [
         json!({"command_id": "job"}),
@@ -480,8 +750,13 @@ fn timeouts_are_bounded_by_the_config() {
 
 #[test]
 fn a_cancelled_start_leaves_nothing_running() {
-    let server = Owner::job("sleep 60").set("max_sessions", 1).set("max_records", 1024);
-    let server = server.set("buffer_records", 2048).set("buffer_bytes", 65536).serve();
+    let server = Owner::job("sleep 60")
+        .set("max_sessions", 1)
+        .set("max_records", 1024);
+    let server = server
+        .set("buffer_records", 2048)
+        .set("buffer_bytes", 65536)
+        .serve();
     for _ in 0..50 {
         let cancelled = server.send("terminal_start", json!({"command_id": "job"}));
         cancelled.cancel();
@@ -516,8 +791,14 @@ fn the_owner_may_serve_without_a_config() {
     server.initialize();
     assert_eq!(server.start("exit7").wait_final()["exit_code"], 7);
     let root = server.owner.root();
-    let inside = server.call("terminal_start", json!({"command_id": "empty", "cwd": root}));
+    let inside = server.call(
+        "terminal_start",
+        json!({"command_id": "empty", "cwd": root}),
+    );
     assert_eq!(inside["ok"], true, "{inside}");
-    assert_eq!(server.code("terminal_start", json!({"command_id": "empty", "cwd": "/"})), "CWD_NOT_ALLOWED");
+    assert_eq!(
+        server.code("terminal_start", json!({"command_id": "empty", "cwd": "/"})),
+        "CWD_NOT_ALLOWED"
+    );
     server.finish();
 }

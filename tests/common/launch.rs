@@ -14,7 +14,11 @@ pub const IO_URING_SETUP: u32 = 425;
 pub const IO_URING_ENTER: u32 = 426;
 
 fn check(result: libc::c_int) -> io::Result<()> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 /// Starts with these signals ignored.
@@ -42,7 +46,11 @@ pub fn block_signals(command: &mut Command, signals: &'static [libc::c_int]) {
             for &signal in signals {
                 check(libc::sigaddset(set.as_mut_ptr(), signal))?;
             }
-            check(libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()))
+            check(libc::sigprocmask(
+                libc::SIG_BLOCK,
+                set.as_ptr(),
+                std::ptr::null_mut(),
+            ))
         }
     };
     // SAFETY: the closure only calls async-signal-safe functions on its own stack and allocates nothing.
@@ -73,16 +81,28 @@ pub fn refuse_syscall(command: &mut Command, number: u32, errno: u16) {
         // seccomp_data.nr is the first word.
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number, 0, 1),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | u32::from(errno), 0, 0),
+        statement(
+            libc::BPF_RET | libc::BPF_K,
+            libc::SECCOMP_RET_ERRNO | u32::from(errno),
+            0,
+            0,
+        ),
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
     ];
     let install = move || {
-        let program = libc::sock_fprog { len: 4, filter: filter.as_ptr().cast_mut() };
+        let program = libc::sock_fprog {
+            len: 4,
+            filter: filter.as_ptr().cast_mut(),
+        };
         // SAFETY: prctl(2) reads the program before it returns, and `filter` lives in this closure.
         unsafe {
             check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
             let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
-            check(libc::prctl(libc::PR_SET_SECCOMP, mode, std::ptr::from_ref(&program)))
+            check(libc::prctl(
+                libc::PR_SET_SECCOMP,
+                mode,
+                std::ptr::from_ref(&program),
+            ))
         }
     };
     // SAFETY: the closure only calls prctl(2) and allocates nothing.

@@ -34,7 +34,9 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 pub fn skipped_under_epoll(test: &str) -> bool {
     let epoll = owner::backend().is_some_and(|io| io == "epoll");
     if epoll {
-        eprintln!("SKIPPED {test}: it needs io_uring and the suite runs with SLUICEGATE_TEST_IO=epoll");
+        eprintln!(
+            "SKIPPED {test}: it needs io_uring and the suite runs with SLUICEGATE_TEST_IO=epoll"
+        );
     }
     epoll
 }

@@ -13,7 +13,9 @@ use super::Server;
 
 /// The `--io` value that the whole suite is run with, when it is run with one.
 pub fn backend() -> Option<String> {
-    std::env::var("SLUICEGATE_TEST_IO").ok().filter(|io| !io.is_empty())
+    std::env::var("SLUICEGATE_TEST_IO")
+        .ok()
+        .filter(|io| !io.is_empty())
 }
 
 /// A config under construction. Its directory lives as long as it does.
@@ -26,12 +28,17 @@ pub struct Owner {
 impl Owner {
     /// A config with one empty root, no commands, and the format's defaults.
     pub fn new() -> Self {
-        let dir = tempfile::Builder::new().prefix("sluicegate-test-").tempdir().expect("a temporary directory");
+        let dir = tempfile::Builder::new()
+            .prefix("sluicegate-test-")
+            .tempdir()
+            .expect("a temporary directory");
         let base = dir.path().canonicalize().expect("it exists");
         let root = base.join("root");
         fs::create_dir(&root).expect("an empty root");
         let fields = json!({"allowed_roots": [root], "default_cwd": root, "commands": {}});
-        let Value::Object(fields) = fields else { unreachable!("a literal object") };
+        let Value::Object(fields) = fields else {
+            unreachable!("a literal object")
+        };
         Owner { dir, base, fields }
     }
 
@@ -48,7 +55,9 @@ impl Owner {
 
     /// Approves a profile, given as in the file.
     pub fn profile(mut self, id: &str, profile: Value) -> Self {
-        let commands = self.fields["commands"].as_object_mut().expect("commands is an object");
+        let commands = self.fields["commands"]
+            .as_object_mut()
+            .expect("commands is an object");
         commands.insert(id.to_owned(), profile);
         self
     }
@@ -72,7 +81,8 @@ impl Owner {
 
     /// Room for `bytes` of text per session, and no bound on code points.
     pub fn buffer(self, bytes: u64) -> Self {
-        self.set("buffer_bytes", bytes).set("buffer_records", Value::Null)
+        self.set("buffer_bytes", bytes)
+            .set("buffer_records", Value::Null)
     }
 
     /// The temporary directory: everything of this test lies in it, the root too.

@@ -29,7 +29,14 @@ pub fn stat(pid: i32) -> Option<Stat> {
     let state = fields.next()?.chars().next()?;
     let mut number = || fields.next()?.parse().ok();
     let name = head.split_once('(')?.1.to_owned();
-    Some(Stat { pid, name, state, parent: number()?, group: number()?, session: number()? })
+    Some(Stat {
+        pid,
+        name,
+        state,
+        parent: number()?,
+        group: number()?,
+        session: number()?,
+    })
 }
 
 /// Every process that can be seen.
@@ -41,7 +48,10 @@ pub fn all() -> Vec<Stat> {
 
 /// The living members of a process group.
 pub fn group_members(group: i32) -> Vec<Stat> {
-    all().into_iter().filter(|process| process.group == group && !process.is_zombie()).collect()
+    all()
+        .into_iter()
+        .filter(|process| process.group == group && !process.is_zombie())
+        .collect()
 }
 
 /// Whether this process is there and no zombie.
@@ -51,15 +61,23 @@ pub fn is_alive(pid: i32) -> bool {
 
 /// The direct children of these processes.
 pub fn children_of(parents: &[i32]) -> Vec<Stat> {
-    all().into_iter().filter(|process| parents.contains(&process.parent)).collect()
+    all()
+        .into_iter()
+        .filter(|process| parents.contains(&process.parent))
+        .collect()
 }
 
 /// What an open descriptor refers to, for each open descriptor.
 pub fn descriptors(pid: i32) -> Vec<(i32, PathBuf)> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Vec::new();
+    };
     let links = entries.filter_map(|entry| {
         let entry = entry.ok()?;
-        Some((entry.file_name().to_str()?.parse().ok()?, fs::read_link(entry.path()).ok()?))
+        Some((
+            entry.file_name().to_str()?.parse().ok()?,
+            fs::read_link(entry.path()).ok()?,
+        ))
     });
     links.collect()
 }
@@ -67,12 +85,15 @@ pub fn descriptors(pid: i32) -> Vec<(i32, PathBuf)> {
 /// A field of `/proc/PID/status` that is given in kB, in bytes.
 pub fn memory(pid: i32, field: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
 /// Bytes that read(2) and its kin moved for the process so far, pipes included.
 pub fn read_chars(pid: i32) -> Option<u64> {
     let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())
+    io.lines()
+        .find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())
 }

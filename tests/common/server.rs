@@ -74,20 +74,24 @@ pub struct Call<'a> {
 impl Server {
     /// Starts the command with three pipes and reads its answers; sends nothing yet.
     pub fn spawn(owner: Owner, mut command: Command) -> Server {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut server = Server::spawn_as_is(owner, command);
-        let stdin: OwnedFd = server.child.stdin.take().expect("stdin is a pipe").into();
-        server.talk_through(stdin);
+        server.talk();
         server.listen();
         server
     }
 
     /// Starts the command with pipes that nobody reads: a client that has stopped listening.
     pub fn spawn_unheard(owner: Owner, mut command: Command) -> Server {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut server = Server::spawn_as_is(owner, command);
-        let stdin: OwnedFd = server.child.stdin.take().expect("stdin is a pipe").into();
-        server.talk_through(stdin);
+        server.talk();
         server
     }
 
@@ -100,23 +104,43 @@ impl Server {
             thread::spawn(move || {
                 let mut chunk = [0; 4096];
                 while let Ok(read @ 1..) = pipe.read(&mut chunk) {
-                    kept.lock().expect("no reader panics").extend_from_slice(&chunk[..read]);
+                    kept.lock()
+                        .expect("no reader panics")
+                        .extend_from_slice(&chunk[..read]);
                 }
             });
         }
         let inbox = Arc::new(Inbox::default());
-        Server { owner, child, stdin: Mutex::new(None), inbox, stderr, next_id: AtomicU64::new(1) }
+        Server {
+            owner,
+            child,
+            stdin: Mutex::new(None),
+            inbox,
+            stderr,
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// Talks through the pipe that the command was given as stdin.
+    pub fn talk(&mut self) {
+        let stdin: OwnedFd = self.child.stdin.take().expect("stdin is a pipe").into();
+        self.talk_through(stdin);
     }
 
     /// Takes `fd` as the client's end of the server's stdin.
     pub fn talk_through(&mut self, fd: OwnedFd) {
-        fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("our own end of the server's stdin");
+        fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+            .expect("our own end of the server's stdin");
         *self.stdin.lock().expect("no writer panics") = Some(File::from(fd));
     }
 
     /// Reads the server's stdout from now on.
     pub fn listen(&mut self) {
-        let stdout = self.child.stdout.take().expect("stdout is a pipe that nobody reads yet");
+        let stdout = self
+            .child
+            .stdout
+            .take()
+            .expect("stdout is a pipe that nobody reads yet");
         self.listen_to(stdout);
     }
 
@@ -155,12 +179,18 @@ impl Server {
 
     /// Open descriptors of the server's own processes.
     pub fn descriptor_count(&self) -> usize {
-        self.processes().into_iter().map(|pid| proc::descriptors(pid).len()).sum()
+        self.processes()
+            .into_iter()
+            .map(|pid| proc::descriptors(pid).len())
+            .sum()
     }
 
     /// Resident memory of the server's own processes, in bytes.
     pub fn resident(&self) -> u64 {
-        self.processes().into_iter().filter_map(|pid| proc::memory(pid, "VmRSS")).sum()
+        self.processes()
+            .into_iter()
+            .filter_map(|pid| proc::memory(pid, "VmRSS"))
+            .sum()
     }
 
     /// Children of the server that it has not reaped.
@@ -179,7 +209,11 @@ impl Server {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let mut wait = [PollFd::new(stdin.as_fd(), PollFlags::POLLOUT)];
                     let guard = PollTimeout::try_from(GUARD).expect("within 24 days");
-                    assert_ne!(poll(&mut wait, guard), Ok(0), "the server no longer reads its stdin");
+                    assert_ne!(
+                        poll(&mut wait, guard),
+                        Ok(0),
+                        "the server no longer reads its stdin"
+                    );
                 }
                 Err(error) => panic!("the server's stdin: {error}; it said: {}", self.stderr()),
             }
@@ -203,7 +237,8 @@ impl Server {
 
     /// The answer to whatever was sent under this id.
     pub fn answer_to(&self, id: &Value) -> Value {
-        self.answer_within(id, GUARD).unwrap_or_else(|| panic!("no answer to {id}; the server said: {}", self.stderr()))
+        self.answer_within(id, GUARD)
+            .unwrap_or_else(|| panic!("no answer to {id}; the server said: {}", self.stderr()))
     }
 
     /// The answer to `id`, when it comes within `time`.
@@ -220,21 +255,39 @@ impl Server {
             if left.is_zero() || said.ended {
                 return None;
             }
-            said = self.inbox.changed.wait_timeout(said, left).expect("no reader of the inbox panics").0;
+            said = self
+                .inbox
+                .changed
+                .wait_timeout(said, left)
+                .expect("no reader of the inbox panics")
+                .0;
         }
     }
 
     /// How many answers to `id` are there that nobody has taken.
     pub fn answers_left(&self, id: &Value) -> usize {
-        self.inbox.lock().answers.get(&id.to_string()).map_or(0, VecDeque::len)
+        self.inbox
+            .lock()
+            .answers
+            .get(&id.to_string())
+            .map_or(0, VecDeque::len)
     }
 
     /// Which of these two was answered first. Both must have been answered.
     pub fn first_answered<'c>(&self, one: &'c Call, other: &'c Call) -> &'c Value {
         let said = self.inbox.lock();
-        let place = |call: &Call| said.order.iter().position(|key| *key == call.id.to_string());
-        let (one_place, other_place) = (place(one).expect("answered"), place(other).expect("answered"));
-        if one_place < other_place { &one.id } else { &other.id }
+        let place = |call: &Call| {
+            let key = call.id.to_string();
+            said.order
+                .iter()
+                .position(|answered| *answered == key)
+                .expect("answered")
+        };
+        if place(one) < place(other) {
+            &one.id
+        } else {
+            &other.id
+        }
     }
 
     /// Messages of the server that carried no id.
@@ -249,7 +302,9 @@ impl Server {
     /// Sends a request under a fresh id.
     pub fn request(&self, method: &str, params: Value) -> Call<'_> {
         let id = self.fresh_id();
-        self.send_line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
+        self.send_line(
+            &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
+        );
         Call { server: self, id }
     }
 
@@ -294,7 +349,10 @@ impl Server {
 
     /// Calls a tool, which must be refused; returns the error's code.
     pub fn code(&self, tool: &str, arguments: Value) -> String {
-        self.refused(tool, arguments)["code"].as_str().expect("a code").to_owned()
+        self.refused(tool, arguments)["code"]
+            .as_str()
+            .expect("a code")
+            .to_owned()
     }
 
     /// Starts an approved command.
@@ -325,7 +383,12 @@ impl Server {
 
     /// Stops listening for good: the next line that the server writes finds no reader.
     pub fn close_unread_stdout(&mut self) {
-        drop(self.child.stdout.take().expect("stdout is a pipe that nobody reads"));
+        drop(
+            self.child
+                .stdout
+                .take()
+                .expect("stdout is a pipe that nobody reads"),
+        );
     }
 
     /// Sends a signal to the launched process.
@@ -358,7 +421,12 @@ impl Server {
     /// The server must end with code 0, and not by a signal.
     pub fn assert_exits_cleanly(&mut self) {
         let status = self.wait();
-        assert_eq!((status.code(), status.signal()), (Some(0), None), "the server said: {}", self.stderr());
+        assert_eq!(
+            (status.code(), status.signal()),
+            (Some(0), None),
+            "the server said: {}",
+            self.stderr()
+        );
     }
 }
 
@@ -381,14 +449,16 @@ fn file_away(line: &[u8], inbox: &Inbox) {
     let mut said = inbox.lock();
     // serde_json is strict: a raw control character inside a string is an error.
     match serde_json::from_slice::<Value>(line) {
-        Ok(message) if message["jsonrpc"] == "2.0" && line.ends_with(b"\n") => match message.get("id") {
-            Some(id) if message.get("method").is_none() => {
-                let key = id.to_string();
-                said.order.push(key.clone());
-                said.answers.entry(key).or_default().push_back(message);
+        Ok(message) if message["jsonrpc"] == "2.0" && line.ends_with(b"\n") => {
+            match message.get("id") {
+                Some(id) if message.get("method").is_none() => {
+                    let key = id.to_string();
+                    said.order.push(key.clone());
+                    said.answers.entry(key).or_default().push_back(message);
+                }
+                _ => said.notices.push(message),
             }
-            _ => said.notices.push(message),
-        },
+        }
         _ => said.foreign = Some(String::from_utf8_lossy(line).into_owned()),
     }
     drop(said);
@@ -411,11 +481,24 @@ impl Call<'_> {
     /// The body of a tool's result, after checking that the result says the same in each place.
     pub fn body(&self) -> Value {
         let mut result = self.result();
-        let text = result["content"][0]["text"].as_str().expect("a text block").to_owned();
-        assert_eq!(result["content"].as_array().map(Vec::len), Some(1), "one block");
+        let text = result["content"][0]["text"]
+            .as_str()
+            .expect("a text block")
+            .to_owned();
+        assert_eq!(
+            result["content"].as_array().map(Vec::len),
+            Some(1),
+            "one block"
+        );
         let body = result["structuredContent"].take();
-        assert_eq!(serde_json::from_str::<Value>(&text).expect("the text is JSON"), body);
-        let failed = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+        assert_eq!(
+            serde_json::from_str::<Value>(&text).expect("the text is JSON"),
+            body
+        );
+        let failed = result
+            .get("isError")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
         assert_eq!(body["ok"], Value::Bool(!failed), "{body}");
         body
     }
@@ -433,14 +516,23 @@ impl Call<'_> {
         assert_eq!(body["ok"], false, "{body}");
         let error = body["error"].take();
         let message = error["message"].as_str().expect("a message");
-        assert!(!message.is_empty() && !message.contains('\n'), "one line: {message:?}");
-        assert!(!message.contains("os error"), "no text of the operating system: {message:?}");
+        assert!(
+            !message.is_empty() && !message.contains('\n'),
+            "one line: {message:?}"
+        );
+        assert!(
+            !message.contains("os error"),
+            "no text of the operating system: {message:?}"
+        );
         assert!(error["code"].is_string(), "{error}");
         error
     }
 
     /// Takes the call back.
     pub fn cancel(&self) {
-        self.server.notify("notifications/cancelled", json!({"requestId": self.id, "reason": "changed my mind"}));
+        self.server.notify(
+            "notifications/cancelled",
+            json!({"requestId": self.id, "reason": "changed my mind"}),
+        );
     }
 }

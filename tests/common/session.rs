@@ -33,8 +33,16 @@ impl Session<'_> {
     pub fn of(server: &Server, started: Value) -> Session<'_> {
         check_snapshot(&started);
         let id = started["session_id"].as_str().expect("an id").to_owned();
-        let pid = started["process_id"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a process id");
-        Session { server, id, pid, started }
+        let pid = started["process_id"]
+            .as_i64()
+            .and_then(|pid| i32::try_from(pid).ok())
+            .expect("a process id");
+        Session {
+            server,
+            id,
+            pid,
+            started,
+        }
     }
 
     /// These arguments with the session's id among them.
@@ -57,20 +65,28 @@ impl Session<'_> {
     }
 
     pub fn write(&self, text: &str) -> Value {
-        self.server.ok("terminal_write", self.with_id(json!({"text": text})))
+        self.server
+            .ok("terminal_write", self.with_id(json!({"text": text})))
     }
 
     /// The code that a write is refused with.
     pub fn write_code(&self, text: &str) -> String {
-        self.server.code("terminal_write", self.with_id(json!({"text": text})))
+        self.server
+            .code("terminal_write", self.with_id(json!({"text": text})))
     }
 
     pub fn close_stdin(&self) -> Value {
-        self.server.ok("terminal_write", self.with_id(json!({"text": "", "close_stdin": true})))
+        self.server.ok(
+            "terminal_write",
+            self.with_id(json!({"text": "", "close_stdin": true})),
+        )
     }
 
     pub fn terminate(&self, grace_ms: u64) -> Value {
-        let snapshot = self.server.ok("terminal_terminate", self.with_id(json!({"grace_ms": grace_ms})));
+        let snapshot = self.server.ok(
+            "terminal_terminate",
+            self.with_id(json!({"grace_ms": grace_ms})),
+        );
         check_snapshot(&snapshot);
         snapshot
     }
@@ -102,7 +118,11 @@ impl Session<'_> {
 
     /// Everything from `cursor` on in pages of at most `max_bytes`, until no more can come.
     pub fn read_from(&self, cursor: u64, max_bytes: usize) -> Output {
-        let mut output = Output { from: cursor, next_cursor: cursor, ..Output::default() };
+        let mut output = Output {
+            from: cursor,
+            next_cursor: cursor,
+            ..Output::default()
+        };
         loop {
             let at = output.next_cursor;
             let page = self.read(json!({"cursor": at, "max_bytes": max_bytes, "wait_ms": 2000}));
@@ -123,7 +143,10 @@ impl Session<'_> {
             assert!(bytes <= max_bytes, "{bytes} bytes on a page of {max_bytes}");
             assert_eq!(page["next_cursor"], expected);
             let has_more = page["has_more"].as_bool().expect("has_more");
-            assert!(!has_more || expected > at, "more was promised and nothing given at {at}");
+            assert!(
+                !has_more || expected > at,
+                "more was promised and nothing given at {at}"
+            );
             output.next_cursor = expected;
             output.base_cursor = page["base_cursor"].as_u64().expect("base_cursor");
             output.truncated = page["truncated"].as_bool().expect("truncated");
@@ -163,11 +186,16 @@ impl Session<'_> {
 pub fn stream_text(page: &Value, stream: &str) -> String {
     let records = page["records"].as_array().expect("records");
     let texts = records.iter().filter(|record| record["stream"] == stream);
-    texts.map(|record| record["text"].as_str().expect("text")).collect()
+    texts
+        .map(|record| record["text"].as_str().expect("text"))
+        .collect()
 }
 
 pub fn is_final(body: &Value) -> bool {
-    matches!(body["status"].as_str(), Some("EXITED" | "TERMINATED" | "FAILED"))
+    matches!(
+        body["status"].as_str(),
+        Some("EXITED" | "TERMINATED" | "FAILED")
+    )
 }
 
 pub fn is_settled(body: &Value) -> bool {
@@ -197,14 +225,33 @@ pub fn check_snapshot(snapshot: &Value) {
         "max_rss_bytes",
         "truncated",
     ] {
-        assert!(snapshot.get(field).is_some(), "{field} is missing in {snapshot}");
+        assert!(
+            snapshot.get(field).is_some(),
+            "{field} is missing in {snapshot}"
+        );
     }
-    for field in ["stdin_closed", "input_uncertain", "output_complete", "output_incomplete", "truncated"] {
+    for field in [
+        "stdin_closed",
+        "input_uncertain",
+        "output_complete",
+        "output_incomplete",
+        "truncated",
+    ] {
         assert!(snapshot[field].is_boolean(), "{field} in {snapshot}");
     }
-    assert!(!(snapshot["output_complete"] == true && snapshot["output_incomplete"] == true), "{snapshot}");
-    assert!(snapshot["base_cursor"].as_u64() <= snapshot["next_cursor"].as_u64(), "{snapshot}");
-    assert_eq!(snapshot["truncated"], snapshot["base_cursor"] != 0, "{snapshot}");
+    assert!(
+        !(snapshot["output_complete"] == true && snapshot["output_incomplete"] == true),
+        "{snapshot}"
+    );
+    assert!(
+        snapshot["base_cursor"].as_u64() <= snapshot["next_cursor"].as_u64(),
+        "{snapshot}"
+    );
+    assert_eq!(
+        snapshot["truncated"],
+        snapshot["base_cursor"] != 0,
+        "{snapshot}"
+    );
     let ended = match snapshot["status"].as_str().expect("a status") {
         "RUNNING" => {
             assert!(snapshot["termination_reason"].is_null(), "{snapshot}");
@@ -217,12 +264,19 @@ pub fn check_snapshot(snapshot: &Value) {
         }
         "TERMINATED" => {
             let reason = snapshot["termination_reason"].as_str();
-            assert!(matches!(reason, Some("user" | "timeout" | "shutdown")), "{snapshot}");
+            assert!(
+                matches!(reason, Some("user" | "timeout" | "shutdown")),
+                "{snapshot}"
+            );
             true
         }
         other => panic!("unexpected status {other}: {snapshot}"),
     };
-    assert_eq!(ended, snapshot["exit_code"].is_number() != snapshot["exit_signal"].is_number(), "{snapshot}");
+    assert_eq!(
+        ended,
+        snapshot["exit_code"].is_number() != snapshot["exit_signal"].is_number(),
+        "{snapshot}"
+    );
     assert_eq!(ended, snapshot["ended_at"].is_string(), "{snapshot}");
     for field in ["created_at", "last_activity_at", "ended_at"] {
         if let Some(time) = snapshot[field].as_str() {
@@ -233,7 +287,10 @@ pub fn check_snapshot(snapshot: &Value) {
 
 /// RFC 3339 in UTC with milliseconds: `2026-07-28T09:30:00.125Z`.
 fn is_timestamp(text: &str) -> bool {
-    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    let shape: String = text
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect();
     shape == "0000-00-00T00:00:00.000Z"
 }
 
