@@ -139,9 +139,9 @@ fn io_uring_is_the_choice_where_it_is_allowed() {
     }
 }
 
-/// Bytes that the server's processes took in with read(2) and its kin while a child printed 32 MiB.
+/// Bytes that the server's processes took in with read(2) and its kin while a child printed 32 MiB or more.
 fn read_calls_moved(io: &str) -> Option<u64> {
-    let owner = Owner::job("head -c 33554432 /dev/zero");
+    let owner = Owner::new().argv("yes", &["/usr/bin/yes"]);
     let command = command(&owner, Some(io));
     let server = Server::spawn(owner, command);
     server.initialize();
@@ -153,8 +153,11 @@ fn read_calls_moved(io: &str) -> Option<u64> {
             .sum::<Option<u64>>()
     };
     let before = moved()?;
-    let session = server.start("job");
-    assert_eq!(session.wait_settled()["next_cursor"], 33_554_432);
+    let session = server.start("yes");
+    common::wait_until("the child printed 32 MiB", || {
+        session.status()["next_cursor"].as_u64() > Some(32 << 20)
+    });
+    // Looked at while the child lives: once it is reaped, the kernel adds to the count what the child itself read.
     let after = moved()?;
     server.finish();
     Some(after - before)
@@ -173,11 +176,11 @@ fn the_childrens_output_comes_through_the_ring() {
         return;
     };
     assert!(
-        epoll >= 33_554_432,
+        epoll >= 32 << 20,
         "over epoll all of it comes through read(2): {epoll}"
     );
     assert!(
-        uring < 1 << 20,
+        uring < 4 << 20,
         "over io_uring next to nothing does: {uring}"
     );
 }

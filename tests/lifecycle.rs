@@ -53,6 +53,18 @@ fn exit_codes_and_signals_are_the_kernels() {
 }
 
 #[test]
+fn the_childs_own_memory_and_time_are_accounted() {
+    // The shell keeps 48 MiB in a variable. Below the server's own size the kernel can't tell the child's from it.
+    let server = Owner::job("x=$(head -c 50331648 /dev/zero | tr '\\0' x); echo ${#x}").serve();
+    let session = server.start("job");
+    assert_eq!(session.read_all().stdout, "50331648\n");
+    let end = session.wait_final();
+    assert!(end["max_rss_bytes"].as_u64() >= Some(48 << 20), "{end}");
+    assert!(end["cpu_ms"].as_u64() > Some(0), "{end}");
+    server.finish();
+}
+
+#[test]
 fn forty_exits_at_once_keep_their_codes() {
     let mut owner = many(Owner::new()).sh("orphaned", "(sleep 0.2; exit 9) & exit 5");
     for code in 0..40 {
@@ -113,6 +125,7 @@ fn assert_escaped_goes_too(script: &str) {
         .trim()
         .parse()
         .expect("the escaped process's id");
+    let _escaped = proc::Doomed::process(escaped);
     wait_until("it has a group of its own", || {
         proc::stat(escaped).is_some_and(|process| process.group != session.pid)
     });
@@ -174,6 +187,7 @@ fn termination_of_a_leader_takes_its_escaped_descendants() {
         .trim()
         .parse()
         .expect("the escaped process's id");
+    let _escaped = proc::Doomed::process(escaped);
     let end = session.terminate(0);
     assert_eq!(end["status"], "TERMINATED");
     wait_until("the escaped process is gone", || !proc::is_alive(escaped));

@@ -519,7 +519,7 @@ fn a_closed_stdin_ends_the_server_without_a_crash() {
 fn a_client_that_reads_no_stderr_stalls_nothing() {
     let owner = Owner::job("echo hi");
     let mut command = owner.command();
-    command.arg("--log-level").arg("trace");
+    command.arg("--log-level").arg("debug");
     // The pipe's reading end stays open and unread.
     let (unread, stderr) = std::io::pipe().expect("a pipe");
     command
@@ -541,7 +541,7 @@ fn a_client_that_reads_no_stderr_stalls_nothing() {
 fn stdout_carries_nothing_but_answers() {
     let owner = Owner::job("echo hi");
     let mut command = owner.command();
-    command.arg("--log-level").arg("trace");
+    command.arg("--log-level").arg("debug");
     let server = Server::spawn(owner, command);
     server.initialize();
     assert_eq!(server.start("job").read_all().stdout, "hi\n");
@@ -557,7 +557,7 @@ fn stdout_carries_nothing_but_answers() {
 fn what_is_typed_never_reaches_the_log() {
     let owner = Owner::new().argv("cat", &["/bin/cat"]);
     let mut command = owner.command();
-    command.arg("--log-level").arg("trace");
+    command.arg("--log-level").arg("debug");
     let server = Server::spawn(owner, command);
     server.initialize();
     let session = server.start("cat");

@@ -27,27 +27,23 @@ fn owner() -> Owner {
 /// Starts one of each and returns their groups.
 fn start_all(server: &Server) -> Vec<i32> {
     let sessions = ["sleep", "stubborn", "yes", "tree"].map(|id| server.start(id));
+    // The flood's first lines are evicted sooner than anybody could read them; the others have announced themselves.
     for session in &sessions[1..] {
-        session.wait_for_text(if session.started["command_id"] == "yes" {
-            "y\n"
-        } else {
-            "ready\n"
-        });
+        wait_until("it prints", || session.status()["next_cursor"] != 0);
     }
     sessions.map(|session| session.pid).to_vec()
 }
 
+/// Every member of these groups was killed and dies as soon as the kernel gets to it.
 fn assert_groups_are_gone(groups: &[i32]) {
-    for &group in groups {
-        let members = proc::group_members(group);
-        assert!(members.is_empty(), "left behind: {members:?}");
-    }
+    assert_groups_are_gone(&groups);
 }
 
 #[test]
 fn the_end_of_stdin_ends_everything() {
     let mut server = owner().serve();
     let groups = start_all(&server);
+    let _groups = proc::Doomed::groups(&groups);
     server.close_stdin();
     server.assert_exits_cleanly();
     assert_groups_are_gone(&groups);
@@ -57,6 +53,7 @@ fn the_end_of_stdin_ends_everything() {
 fn assert_one_signal_is_enough(signal: Signal) {
     let mut server = owner().serve();
     let groups = start_all(&server);
+    let _groups = proc::Doomed::groups(&groups);
     server.signal(signal);
     // Our end of its stdin stays open until the server is gone.
     server.assert_exits_cleanly();
@@ -83,15 +80,12 @@ fn one_sighup_is_enough_while_stdin_stays_open() {
 fn a_second_signal_kills_at_once() {
     let mut server = owner().serve();
     let groups = start_all(&server);
+    let _groups = proc::Doomed::groups(&groups);
     server.signal(Signal::SIGTERM);
     // It may be gone already, which is as good.
     kill(Pid::from_raw(server.pid()), Signal::SIGTERM).ok();
     server.wait();
-    wait_until("the groups are gone", || {
-        groups
-            .iter()
-            .all(|&group| proc::group_members(group).is_empty())
-    });
+    assert_groups_are_gone(&groups);
 }
 
 #[test]
@@ -193,11 +187,7 @@ fn a_closed_stdout_ends_the_server() {
     server.close_unread_stdout();
     let status = server.wait();
     assert!(status.code().is_some(), "no signal ended it: {status}");
-    wait_until("the floods are gone", || {
-        floods
-            .iter()
-            .all(|&group| proc::group_members(group).is_empty())
-    });
+    assert_groups_are_gone(&floods);
 }
 
 #[test]
@@ -207,15 +197,13 @@ fn when_the_server_is_killed_its_groups_go_too() {
     for victim in 0..count {
         let mut server = owner().serve();
         let groups = start_all(&server);
+        let _groups = proc::Doomed::groups(&groups);
+        let _groups = proc::Doomed::groups(&groups);
         let processes = server.processes();
         assert_eq!(processes.len(), count);
         kill(Pid::from_raw(processes[victim]), Signal::SIGKILL).expect("it is there");
         server.wait();
-        wait_until("the groups are gone", || {
-            groups
-                .iter()
-                .all(|&group| proc::group_members(group).is_empty())
-        });
+        assert_groups_are_gone(&groups);
         wait_until("the server's other processes are gone", || {
             !processes.iter().any(|&pid| proc::is_alive(pid))
         });

@@ -2,6 +2,11 @@
 
 use std::{fs, path::PathBuf};
 
+use nix::{
+    sys::signal::{Signal, kill, killpg},
+    unistd::Pid,
+};
+
 /// One line of `/proc/PID/stat`, as far as the tests need it.
 #[derive(Clone, Debug)]
 pub struct Stat {
@@ -96,4 +101,42 @@ pub fn read_chars(pid: i32) -> Option<u64> {
     let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     io.lines()
         .find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())
+}
+
+/// Process groups (or single processes that left theirs) that a test doesn't leave behind, whatever the server did.
+pub struct Doomed {
+    groups: Vec<i32>,
+    processes: Vec<i32>,
+}
+
+impl Doomed {
+    pub fn groups(groups: &[i32]) -> Self {
+        Doomed {
+            groups: groups.to_vec(),
+            processes: Vec::new(),
+        }
+    }
+
+    pub fn process(pid: i32) -> Self {
+        Doomed {
+            groups: Vec::new(),
+            processes: vec![pid],
+        }
+    }
+}
+
+impl Drop for Doomed {
+    fn drop(&mut self) {
+        // The expected error is that there is nothing left to kill.
+        for &pid in self.processes.iter().filter(|&&pid| is_alive(pid)) {
+            kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
+        }
+        for &group in self
+            .groups
+            .iter()
+            .filter(|&&group| !group_members(group).is_empty())
+        {
+            killpg(Pid::from_raw(group), Signal::SIGKILL).ok();
+        }
+    }
 }

@@ -433,6 +433,16 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
+            let sessions: Vec<i32> = proc::children_of(&self.processes())
+                .iter()
+                .map(|child| child.group)
+                .collect();
+            let _sessions = proc::Doomed::groups(
+                &sessions
+                    .into_iter()
+                    .filter(|&group| is_foreign(group))
+                    .collect::<Vec<_>>(),
+            );
             for pid in self.processes() {
                 // Its error can only mean that the process went first.
                 kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
@@ -443,6 +453,11 @@ impl Drop for Server {
             eprintln!("the server's stderr:\n{}", self.stderr());
         }
     }
+}
+
+/// Whether this is not the group that the tests themselves run in.
+fn is_foreign(group: i32) -> bool {
+    group != nix::unistd::getpgrp().as_raw()
 }
 
 fn file_away(line: &[u8], inbox: &Inbox) {

@@ -176,9 +176,11 @@ impl Session<'_> {
         !proc::group_members(self.pid).is_empty()
     }
 
+    /// The session is over, so every member of its group was killed and dies as soon as the kernel gets to it.
     pub fn assert_group_is_gone(&self) {
-        let members = proc::group_members(self.pid);
-        assert!(members.is_empty(), "left behind: {members:?}");
+        wait_until(&format!("group {} is gone", self.pid), || {
+            !self.group_lives()
+        });
     }
 }
 
