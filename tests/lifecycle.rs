@@ -44,10 +44,7 @@ fn exit_codes_and_signals_are_the_kernels() {
             (&code, &signal),
             "{id}"
         );
-        assert!(
-            end["cpu_ms"].is_u64() && end["max_rss_bytes"].as_u64() > Some(0),
-            "{end}"
-        );
+        assert!(end["cpu_ms"].is_u64(), "{end}");
     }
     server.finish();
 }
