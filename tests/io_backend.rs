@@ -95,7 +95,7 @@ fn play(server: &Server) {
     assert!(session.read_from(base, 65536).stdout.ends_with("y\nEND"));
 
     let session = server.start("yes");
-    session.wait_for_text("y\n");
+    common::wait_until("it prints", || session.status()["next_cursor"] != 0);
     assert_eq!(session.terminate(500)["status"], "TERMINATED");
 }
 

@@ -292,24 +292,28 @@ fn the_end_of_a_long_build_log_survives_on_both_streams() {
 }
 
 #[test]
-fn a_reader_that_falls_behind_a_flood_is_told_and_can_go_on() {
-    let owner = Owner::new()
-        .argv("yes", &["/usr/bin/yes"])
-        .set("buffer_bytes", 65536);
-    let server = owner.serve();
-    let session = server.start("yes");
-    common::wait_until("text was evicted", || session.status()["truncated"] == true);
-    let mut told = server.refused("terminal_read", session.with_id(json!({"cursor": 0})));
-    assert_eq!(told["code"], "CURSOR_EXPIRED");
-    // The flood goes on meanwhile, so the way back may have expired again; near the end it has not.
-    common::wait_until("a page was read", || {
-        let next = told["next_cursor"].clone();
-        let body = server.call("terminal_read", session.with_id(json!({"cursor": next})));
-        if body["ok"] == false {
-            told = body["error"].clone();
-        }
-        body["ok"] == true
-    });
-    session.terminate(0);
+fn a_reader_that_falls_behind_is_told_and_can_go_on() {
+    // Each burst replaces all that is kept; between two bursts there is time to read.
+    let script = "while read go; do head -c 70000 /dev/zero | tr '\\0' x; done";
+    let server = Owner::job(script).set("buffer_bytes", 65536).serve();
+    let session = server.start("job");
+    let mut cursor = 0;
+    for burst in 1..=5 {
+        session.write("\n");
+        common::wait_until("the burst came", || {
+            session.status()["next_cursor"] == burst * 70000
+        });
+        let read = |cursor: u64| session.with_id(json!({"cursor": cursor}));
+        let told = server.refused("terminal_read", read(cursor));
+        assert_eq!(told["code"], "CURSOR_EXPIRED");
+        let base = told["base_cursor"].as_u64().expect("the way back");
+        assert_eq!(
+            (base, &told["next_cursor"]),
+            (burst * 70000 - 65536, &json!(burst * 70000))
+        );
+        let page = session.read(json!({"cursor": base}));
+        assert_eq!(stream_text(&page, "stdout"), "x".repeat(65536));
+        cursor = page["next_cursor"].as_u64().expect("next_cursor");
+    }
     server.finish();
 }
