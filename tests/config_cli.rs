@@ -35,8 +35,8 @@ fn utf8(path: &Path) -> &str {
 /// Serving this file must fail with one line on stderr that holds each of these words, and nothing on stdout.
 #[track_caller]
 fn assert_refused(file: &Path, words: &[&str]) {
-    let mut command = owner::binary();
-    command.arg("stdio").arg("--config").arg(file);
+    let mut command = owner::stdio();
+    command.arg("--config").arg(file);
     let output = command.output().expect("the binary starts");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -357,8 +357,8 @@ fn the_published_format_loads_unchanged() {
 "#
     );
     let file = owner.file("published.json", text.as_bytes());
-    let mut command = owner::binary();
-    command.arg("stdio").arg("--config").arg(file);
+    let mut command = owner::stdio();
+    command.arg("--config").arg(file);
     let server = Server::spawn(owner, command);
     server.initialize();
     assert_eq!(
@@ -412,8 +412,8 @@ fn new_writes_a_private_config_that_serves() {
     let (forced, said) = run(forced);
     assert!(forced.status.success(), "{said}");
 
-    let mut command = owner::binary();
-    command.arg("stdio").arg("--config").arg(&file);
+    let mut command = owner::stdio();
+    command.arg("--config").arg(&file);
     let server = Server::spawn(owner, command);
     server.initialize();
     assert_eq!(server.start("exit7").wait_final()["exit_code"], 7);

@@ -151,6 +151,27 @@ fn output_ends_before_the_process_when_the_child_closes_it() {
 }
 
 #[test]
+fn one_closed_stream_is_not_the_end_of_the_output() {
+    let server = Owner::job("exec >&-; echo half >&2; read go; echo late >&2").serve();
+    let session = server.start("job");
+    wait_until("the first line came", || {
+        session.status()["next_cursor"] == 5
+    });
+    let page = session.read(json!({"cursor": 5, "wait_ms": 50}));
+    assert_eq!(
+        (&page["output_complete"], &page["status"]),
+        (&json!(false), &json!("RUNNING"))
+    );
+    session.write("\n");
+    let output = session.read_all();
+    assert_eq!(
+        (output.stderr.as_str(), output.complete),
+        ("half\nlate\n", true)
+    );
+    server.finish();
+}
+
+#[test]
 fn reading_consumes_nothing() {
     let server = Owner::job("printf abcdefghij").serve();
     let session = server.start("job");

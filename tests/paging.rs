@@ -292,6 +292,51 @@ fn the_end_of_a_long_build_log_survives_on_both_streams() {
 }
 
 #[test]
+fn a_cursor_beyond_the_end_of_a_running_session_is_no_reason_to_wait() {
+    let server = Owner::job("printf abc; read go").serve();
+    let session = server.start("job");
+    session.wait_for_text("abc");
+    for cursor in [4, u64::MAX >> 1] {
+        let error = server.refused(
+            "terminal_read",
+            session.with_id(json!({"cursor": cursor, "wait_ms": 2000})),
+        );
+        assert_eq!(error["code"], "INVALID_CURSOR");
+        assert_eq!(
+            (&error["base_cursor"], &error["next_cursor"]),
+            (&json!(0), &json!(3))
+        );
+    }
+    server.finish();
+}
+
+#[test]
+fn what_is_evicted_during_a_wait_is_announced() {
+    let server = Owner::job("read go; printf abcdefgh; read go")
+        .set("buffer_bytes", 4)
+        .serve();
+    let session = server.start("job");
+    let mut waiting = server.send("terminal_read", session.with_id(json!({"wait_ms": 2000})));
+    session.write("\n");
+    let mut body = waiting.body();
+    while body["ok"] == true {
+        assert_eq!(
+            (&body["records"], &body["base_cursor"]),
+            (&json!([]), &json!(0)),
+            "a silent gap"
+        );
+        waiting = server.send("terminal_read", session.with_id(json!({"wait_ms": 2000})));
+        body = waiting.body();
+    }
+    assert_eq!(body["error"]["code"], "CURSOR_EXPIRED");
+    assert_eq!(
+        (&body["error"]["base_cursor"], &body["error"]["next_cursor"]),
+        (&json!(4), &json!(8))
+    );
+    server.finish();
+}
+
+#[test]
 fn a_reader_that_falls_behind_is_told_and_can_go_on() {
     // Each burst replaces all that is kept; between two bursts there is time to read.
     let script = "while read go; do head -c 70000 /dev/zero | tr '\\0' x; done";

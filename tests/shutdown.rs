@@ -107,6 +107,31 @@ fn sessions_see_a_clean_shutdown() {
     );
 }
 
+/// Starts that are on their way when the server is told to end must leave nothing, whether they are answered or not.
+fn assert_racing_starts_leave_nothing(marker: &str, end: fn(&Server)) {
+    for _ in 0..10 {
+        let mut server = Owner::new().argv("job", &["/bin/sleep", marker]).serve();
+        for _ in 0..8 {
+            server.send("terminal_start", json!({"command_id": "job"}));
+        }
+        end(&server);
+        server.assert_exits_cleanly();
+        wait_until("no child is left", || {
+            proc::with_argument(marker).is_empty()
+        });
+    }
+}
+
+#[test]
+fn starts_that_race_with_the_end_of_stdin_leave_nothing() {
+    assert_racing_starts_leave_nothing("600.0001", Server::close_stdin);
+}
+
+#[test]
+fn starts_that_race_with_a_signal_leave_nothing() {
+    assert_racing_starts_leave_nothing("600.0002", |server| server.signal(Signal::SIGTERM));
+}
+
 /// Fills the server's stdout while nobody reads it, with floods running; returns the floods' groups.
 fn stop_reading(server: &Server) -> Vec<i32> {
     let start = |id: u32| {

@@ -8,14 +8,16 @@
 
 use std::time::{Duration, Instant};
 
+pub mod call;
 pub mod launch;
 pub mod owner;
 pub mod proc;
 pub mod server;
 pub mod session;
 
+pub use call::Call;
 pub use owner::Owner;
-pub use server::{Call, Server};
+pub use server::Server;
 pub use session::{Output, Session};
 
 /// How long anything may take before a test gives up. Far above what a loaded machine needs.

@@ -114,11 +114,8 @@ impl Owner {
 
     /// The command that serves this config; nothing of its standard streams is decided yet.
     pub fn command(&self) -> Command {
-        let mut command = binary();
-        command.arg("stdio").arg("--config").arg(self.config());
-        if let Some(io) = backend() {
-            command.arg("--io").arg(io);
-        }
+        let mut command = stdio();
+        command.arg("--config").arg(self.config());
         command
     }
 
@@ -129,6 +126,16 @@ impl Owner {
         server.initialize();
         server
     }
+}
+
+/// The command that serves over stdio, with the I/O choice that the suite is run with.
+pub fn stdio() -> Command {
+    let mut command = binary();
+    command.arg("stdio");
+    if let Some(io) = backend() {
+        command.arg("--io").arg(io);
+    }
+    command
 }
 
 /// The binary under test, without arguments.

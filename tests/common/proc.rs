@@ -59,6 +59,20 @@ pub fn group_members(group: i32) -> Vec<Stat> {
         .collect()
 }
 
+/// The living processes that have this among their arguments.
+pub fn with_argument(argument: &str) -> Vec<i32> {
+    let has = |process: &Stat| {
+        let line = fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+        line.split(|&byte| byte == 0)
+            .any(|word| word == argument.as_bytes())
+    };
+    all()
+        .into_iter()
+        .filter(|process| !process.is_zombie() && has(process))
+        .map(|process| process.pid)
+        .collect()
+}
+
 /// Whether this process is there and no zombie.
 pub fn is_alive(pid: i32) -> bool {
     stat(pid).is_some_and(|process| !process.is_zombie())

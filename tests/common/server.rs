@@ -25,7 +25,7 @@ use nix::{
 };
 use serde_json::{Value, json};
 
-use super::{GUARD, Owner, Session, proc, wait_until};
+use super::{Call, GUARD, Owner, Session, proc, wait_until};
 
 /// What the server has said so far.
 #[derive(Default)]
@@ -63,12 +63,6 @@ pub struct Server {
     inbox: Arc<Inbox>,
     stderr: Arc<Mutex<Vec<u8>>>,
     next_id: AtomicU64,
-}
-
-/// A request that was sent.
-pub struct Call<'a> {
-    server: &'a Server,
-    pub id: Value,
 }
 
 impl Server {
@@ -305,7 +299,7 @@ impl Server {
         self.send_line(
             &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
         );
-        Call { server: self, id }
+        Call::new(self, id)
     }
 
     /// Sends a notification.
@@ -478,76 +472,4 @@ fn file_away(line: &[u8], inbox: &Inbox) {
     }
     drop(said);
     inbox.changed.notify_all();
-}
-
-impl Call<'_> {
-    /// The whole answer.
-    pub fn whole(&self) -> Value {
-        self.server.answer_to(&self.id)
-    }
-
-    /// The result of a request that is no protocol error.
-    pub fn result(&self) -> Value {
-        let mut answer = self.whole();
-        assert_eq!(answer.get("error"), None, "{answer}");
-        answer["result"].take()
-    }
-
-    /// The body of a tool's result, after checking that the result says the same in each place.
-    pub fn body(&self) -> Value {
-        let mut result = self.result();
-        let text = result["content"][0]["text"]
-            .as_str()
-            .expect("a text block")
-            .to_owned();
-        assert_eq!(
-            result["content"].as_array().map(Vec::len),
-            Some(1),
-            "one block"
-        );
-        let body = result["structuredContent"].take();
-        assert_eq!(
-            serde_json::from_str::<Value>(&text).expect("the text is JSON"),
-            body
-        );
-        let failed = result
-            .get("isError")
-            .and_then(Value::as_bool)
-            .unwrap_or(false);
-        assert_eq!(body["ok"], Value::Bool(!failed), "{body}");
-        body
-    }
-
-    /// The body of a success.
-    pub fn ok(&self) -> Value {
-        let body = self.body();
-        assert_eq!(body["ok"], true, "{body}");
-        body
-    }
-
-    /// The error of a refusal, after checking that it is fit for a model.
-    pub fn refusal(&self) -> Value {
-        let mut body = self.body();
-        assert_eq!(body["ok"], false, "{body}");
-        let error = body["error"].take();
-        let message = error["message"].as_str().expect("a message");
-        assert!(
-            !message.is_empty() && !message.contains('\n'),
-            "one line: {message:?}"
-        );
-        assert!(
-            !message.contains("os error"),
-            "no text of the operating system: {message:?}"
-        );
-        assert!(error["code"].is_string(), "{error}");
-        error
-    }
-
-    /// Takes the call back.
-    pub fn cancel(&self) {
-        self.server.notify(
-            "notifications/cancelled",
-            json!({"requestId": self.id, "reason": "changed my mind"}),
-        );
-    }
 }
