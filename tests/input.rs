@@ -130,7 +130,7 @@ fn a_hundred_writes_at_once_arrive_whole_and_in_order() {
 #[test]
 fn large_writes_at_once_are_not_shredded() {
     // The reader starts late, so that the second write has to wait for room in the middle.
-    let server = Owner::job("sleep 0.2; exec cat").buffer(1 << 20).serve();
+    let server = Owner::job("sleep 0.05; exec cat").buffer(1 << 20).serve();
     let session = server.start("job");
     let texts = ["A".repeat(40000), "B".repeat(40000)];
     let calls = texts
@@ -243,7 +243,7 @@ fn back_pressure_tells_how_many_bytes_the_pipe_took() {
 fn a_slow_reader_in_time_gets_everything() {
     let server = Owner::new()
         .set("max_input_bytes", 1_048_576)
-        .sh("late", "sleep 0.2; wc -c")
+        .sh("late", "sleep 0.05; wc -c")
         .serve();
     let session = server.start("late");
     let written = server.ok(
