@@ -217,26 +217,6 @@ fn a_closed_stdout_ends_the_server() {
 }
 
 #[test]
-fn when_the_server_is_killed_its_groups_go_too() {
-    // The server may consist of more than one process; whichever is killed, nothing of it may stay.
-    let count = owner().serve().processes().len();
-    for victim in 0..count {
-        let mut server = owner().serve();
-        let groups = start_all(&server);
-        let _groups = proc::Doomed::groups(&groups);
-        let _groups = proc::Doomed::groups(&groups);
-        let processes = server.processes();
-        assert_eq!(processes.len(), count);
-        kill(Pid::from_raw(processes[victim]), Signal::SIGKILL).expect("it is there");
-        server.wait();
-        assert_groups_are_gone(&groups);
-        wait_until("the server's other processes are gone", || {
-            !processes.iter().any(|&pid| proc::is_alive(pid))
-        });
-    }
-}
-
-#[test]
 fn a_restarted_server_knows_no_old_sessions() {
     let server = owner().serve();
     let id = server.start("sleep").id;
