@@ -1,0 +1,110 @@
+//! Odd circumstances to launch the server in. Each function adds to a [`Command`] what the new process does to
+//! itself between fork and exec.
+#![allow(unsafe_code)]
+
+use std::{
+    io,
+    os::{fd::RawFd, unix::process::CommandExt},
+    process::Command,
+};
+
+/// `io_uring_setup` has this number on every architecture that has it.
+pub const IO_URING_SETUP: u32 = 425;
+/// `io_uring_enter`, likewise.
+pub const IO_URING_ENTER: u32 = 426;
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Starts with these signals ignored.
+pub fn ignore_signals(command: &mut Command, signals: &'static [libc::c_int]) {
+    let ignore = move || {
+        for &signal in signals {
+            // SAFETY: signal(2) takes two numbers, and SIG_IGN runs no code of ours.
+            if unsafe { libc::signal(signal, libc::SIG_IGN) } == libc::SIG_ERR {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure only calls signal(2), which is async-signal-safe, and allocates nothing.
+    unsafe { command.pre_exec(ignore) };
+}
+
+/// Starts with these signals blocked.
+pub fn block_signals(command: &mut Command, signals: &'static [libc::c_int]) {
+    let block = move || {
+        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigemptyset initialises the set before the other two calls use it; all three only touch it.
+        unsafe {
+            check(libc::sigemptyset(set.as_mut_ptr()))?;
+            for &signal in signals {
+                check(libc::sigaddset(set.as_mut_ptr(), signal))?;
+            }
+            check(libc::sigprocmask(
+                libc::SIG_BLOCK,
+                set.as_ptr(),
+                std::ptr::null_mut(),
+            ))
+        }
+    };
+    // SAFETY: the closure only calls async-signal-safe functions on its own stack and allocates nothing.
+    unsafe { command.pre_exec(block) };
+}
+
+/// Starts without this descriptor.
+pub fn close_descriptor(command: &mut Command, fd: RawFd) {
+    // SAFETY: close(2) is async-signal-safe; the child runs no Rust code after exec that could own `fd`.
+    unsafe { command.pre_exec(move || check(libc::close(fd))) };
+}
+
+/// Starts with a duplicate of `fd` open, and inheritable, as descriptor `as_fd`. `fd` stays open until then.
+pub fn inherit_descriptor(command: &mut Command, fd: RawFd, as_fd: RawFd) {
+    // SAFETY: dup2(2) is async-signal-safe; the caller keeps `fd` open until the spawn.
+    unsafe { command.pre_exec(move || check(libc::dup2(fd, as_fd)).map(drop)) };
+}
+
+/// Starts under a seccomp filter in which one system call fails with `errno` and all others work.
+pub fn refuse_syscall(command: &mut Command, number: u32, errno: u16) {
+    let statement = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
+        code: u16::try_from(code).expect("BPF opcodes are 16 bits wide"),
+        jt,
+        jf,
+        k,
+    };
+    let filter = [
+        // seccomp_data.nr is the first word.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number, 0, 1),
+        statement(
+            libc::BPF_RET | libc::BPF_K,
+            libc::SECCOMP_RET_ERRNO | u32::from(errno),
+            0,
+            0,
+        ),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let install = move || {
+        let program = libc::sock_fprog {
+            len: 4,
+            filter: filter.as_ptr().cast_mut(),
+        };
+        // SAFETY: prctl(2) reads the program before it returns, and `filter` lives in this closure.
+        unsafe {
+            check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
+            let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
+            check(libc::prctl(
+                libc::PR_SET_SECCOMP,
+                mode,
+                std::ptr::from_ref(&program),
+            ))
+        }
+    };
+    // SAFETY: the closure only calls prctl(2) and allocates nothing.
+    unsafe { command.pre_exec(install) };
+}

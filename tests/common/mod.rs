@@ -1,0 +1,44 @@
+//! What the behaviour tests share: an Owner's config in a temporary directory, the real binary as a child with a
+//! JSON-lines client around it, the sessions that it hosts, and what the kernel says about processes.
+//!
+//! Nothing here sleeps to be lucky. Where an event can't be subscribed to (a process disappearing, a status
+//! becoming final) it is polled for, and [`GUARD`] turns a hang into a failure; no test measures speed with it.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(unused_imports, reason = "each test binary uses its own part")]
+
+use std::time::{Duration, Instant};
+
+pub mod call;
+pub mod launch;
+pub mod owner;
+pub mod proc;
+pub mod server;
+pub mod session;
+
+pub use call::Call;
+pub use owner::Owner;
+pub use server::Server;
+pub use session::{Output, Session};
+
+/// How long anything may take before a test gives up. Far above what a loaded machine needs.
+pub const GUARD: Duration = Duration::from_secs(30);
+
+/// Polls until `condition` holds, and fails naming `what` when it never does.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < GUARD, "gave up waiting until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether the whole suite is being run over epoll; prints why a test that needs io_uring does nothing then.
+pub fn skipped_under_epoll(test: &str) -> bool {
+    let epoll = owner::backend().is_some_and(|io| io == "epoll");
+    if epoll {
+        eprintln!(
+            "SKIPPED {test}: it needs io_uring and the suite runs with SLUICEGATE_TEST_IO=epoll"
+        );
+    }
+    epoll
+}
