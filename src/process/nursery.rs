@@ -115,11 +115,6 @@ impl Nursery {
             wait::discard_at_its_end(pid.as_raw());
         }
     }
-
-    #[cfg(test)]
-    pub(super) fn pid(&self) -> Pid {
-        self.pid.lock().unwrap().unwrap()
-    }
 }
 
 /// A copy of this process; `None` in the copy. The raw call: libc's runs handlers and takes locks, for which a process
@@ -202,7 +197,10 @@ fn run(socket: &OwnedFd) -> ! {
                     break;
                 }
             }
-            Ok(((_, taken), None)) => keeper::run(socket, &signals, taken, own),
+            Ok(((ours, taken), None)) => {
+                drop(ours);
+                keeper::run(socket, &signals, taken, own)
+            }
             Err(errno) => {
                 if !refuse(&socket, errno) {
                     break;
