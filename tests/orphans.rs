@@ -30,7 +30,9 @@ fn assert_escaped_goes_too(script: &str) {
         (&json!("EXITED"), &json!(0))
     );
     assert!(session.read_all().stdout.ends_with("\nhi\n"));
-    wait_until("the escaped process is gone", || proc::stat(escaped).is_none());
+    wait_until("the escaped process is gone", || {
+        proc::stat(escaped).is_none()
+    });
     let later = session.status();
     for field in ["output_complete", "output_incomplete"] {
         assert_eq!(later[field], end[field], "settled is settled");
@@ -85,7 +87,9 @@ fn termination_of_a_leader_takes_its_escaped_descendants() {
     let escaped = escaped(&session);
     let _escaped = proc::Doomed::process(escaped);
     assert_eq!(session.terminate(0)["status"], "TERMINATED");
-    wait_until("the escaped process is gone", || proc::stat(escaped).is_none());
+    wait_until("the escaped process is gone", || {
+        proc::stat(escaped).is_none()
+    });
     server.finish();
 }
 
@@ -121,10 +125,16 @@ fn orphans_are_reaped_although_the_leader_is_a_zombie() {
         "terminal_terminate",
         json!({"session_id": session.id, "grace_ms": 2000}),
     );
-    wait_until("only the leader's zombie and the last member are left", || {
-        let children = proc::children_of(&[keeper]);
-        children.len() == 2 && children.iter().any(|child| child.pid == session.pid && child.is_zombie())
-    });
+    wait_until(
+        "only the leader's zombie and the last member are left",
+        || {
+            let children = proc::children_of(&[keeper]);
+            children.len() == 2
+                && children
+                    .iter()
+                    .any(|child| child.pid == session.pid && child.is_zombie())
+        },
+    );
     assert_eq!(call.ok()["status"], "TERMINATED");
     session.assert_group_is_gone();
     server.finish();
@@ -132,14 +142,15 @@ fn orphans_are_reaped_although_the_leader_is_a_zombie() {
 
 #[test]
 fn the_end_of_one_session_leaves_anothers_descendants_alone() {
-    let server =
-        Owner::job("(setsid sh -c 'echo $$; exec sleep 60 >&- 2>&-' &); read go").serve();
+    let server = Owner::job("(setsid sh -c 'echo $$; exec sleep 60 >&- 2>&-' &); read go").serve();
     let (one, other) = (server.start("job"), server.start("job"));
     let (first, second) = (escaped(&one), escaped(&other));
     let _escaped = (proc::Doomed::process(first), proc::Doomed::process(second));
     one.write("\n");
     one.wait_settled();
-    wait_until("the ended session's is gone", || proc::stat(first).is_none());
+    wait_until("the ended session's is gone", || {
+        proc::stat(first).is_none()
+    });
     assert!(proc::is_alive(second));
     assert_eq!(other.status()["status"], "RUNNING");
     other.write("\n");
@@ -161,7 +172,9 @@ fn a_tree_of_escaped_descendants_goes_to_its_last_leaf() {
     assert!(family.len() > 40, "{} processes", family.len());
     session.terminate(0);
     wait_until("all are gone", || {
-        family.iter().all(|process| proc::stat(process.pid).is_none())
+        family
+            .iter()
+            .all(|process| proc::stat(process.pid).is_none())
     });
     server.finish();
 }
@@ -191,11 +204,15 @@ fn a_fork_storm_under_a_process_limit_is_cleaned_up() {
     let server = Owner::new().argv("job", &argv).serve();
     let session = server.start("job");
     // It says nothing until the first shell can't fork.
-    wait_until("the limit is reached", || session.status()["next_cursor"] != 0);
+    wait_until("the limit is reached", || {
+        session.status()["next_cursor"] != 0
+    });
     assert!(proc::with_argument("storm-54321").len() > 10);
     session.terminate(0);
     session.wait_settled();
-    wait_until("it is over", || proc::with_argument("storm-54321").is_empty());
+    wait_until("it is over", || {
+        proc::with_argument("storm-54321").is_empty()
+    });
     wait_until("no zombie is left", || server.zombies().is_empty());
     server.finish();
 }

@@ -110,7 +110,10 @@ fn signals_that_end_others_end_neither_nursery_nor_keepers() {
     ] {
         killpg(Pid::from_raw(nursery.group), signal).expect("a group of its own");
     }
-    assert_ne!(nursery.group, proc::stat(server.pid()).expect("it runs").group);
+    assert_ne!(
+        nursery.group,
+        proc::stat(server.pid()).expect("it runs").group
+    );
     session.write("\n");
     assert_eq!(session.wait_final()["exit_code"], 5);
     server.start("job").terminate(0);
@@ -136,7 +139,10 @@ fn a_killed_keeper_fails_its_session_and_takes_everything_with_it() {
         status(&server, &one.id)["status"] == "FAILED"
     });
     let end = status(&server, &one.id);
-    assert!(end["exit_code"].is_null() && end["exit_signal"].is_null(), "{end}");
+    assert!(
+        end["exit_code"].is_null() && end["exit_signal"].is_null(),
+        "{end}"
+    );
     assert_gone(&family);
     wait_until("no zombie is left", || server.zombies().is_empty());
     assert_eq!(other.status()["status"], "RUNNING");
@@ -146,7 +152,8 @@ fn a_killed_keeper_fails_its_session_and_takes_everything_with_it() {
 
 #[test]
 fn a_stopped_keeper_is_made_to_go_on() {
-    let server = Owner::job("(setsid sleep 60 >&- 2>&- &); kill -STOP $PPID; echo up; read go").serve();
+    let server =
+        Owner::job("(setsid sleep 60 >&- 2>&- &); kill -STOP $PPID; echo up; read go").serve();
     let session = server.start("job");
     session.wait_for_text("up\n");
     let family = proc::descendants_of(keeper_of(session.pid).pid);

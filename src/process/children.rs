@@ -83,7 +83,10 @@ mod tests {
         let mut scanned = Vec::new();
         from_all_processes(&mut |pid| scanned.push(pid));
         for id in ids {
-            assert!(listed.contains(&id) && scanned.contains(&id), "{id}: {listed:?} {scanned:?}");
+            assert!(
+                listed.contains(&id) && scanned.contains(&id),
+                "{id}: {listed:?} {scanned:?}"
+            );
         }
         assert!(!scanned.contains(&getpid().as_raw()));
         drop(running.stdin.take());

@@ -19,11 +19,15 @@ use nix::{
     sys::{
         mman::{MapFlags, ProtFlags, mmap_anonymous, munmap},
         prctl,
+        resource::{Resource, getrlimit, setrlimit},
         signal::Signal,
     },
 };
 
-use super::{request::Body, wait};
+use super::{
+    request::{Body, RESTRICTIONS},
+    wait,
+};
 
 /// Stack of the child until its exec. It calls a dozen thin wrappers of system calls, none nested.
 const STACK: NonZeroUsize = NonZeroUsize::new(64 * 1024).expect("not zero");
@@ -95,6 +99,7 @@ struct Plan {
     variables: *const *const c_char,
     cwd: RawFd,
     stdio: [RawFd; 3],
+    restrictions: [Option<u64>; RESTRICTIONS],
     keeper: i32,
     failed: Option<Failed>,
 }
@@ -110,13 +115,15 @@ pub(super) fn start(body: &Body, cwd: &OwnedFd, stdio: [&OwnedFd; 3]) -> Result<
         variables: body.variables(),
         cwd: cwd.as_raw_fd(),
         stdio: stdio.map(AsRawFd::as_raw_fd),
+        restrictions: body.restrictions(),
         keeper: nix::unistd::getpid().as_raw(),
         failed: None,
     };
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     let kind = MapFlags::MAP_PRIVATE | MapFlags::MAP_STACK;
     // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
-    let stack = unsafe { mmap_anonymous(None, STACK, access, kind) }.map_err(Failed::before_exec)?;
+    let stack =
+        unsafe { mmap_anonymous(None, STACK, access, kind) }.map_err(Failed::before_exec)?;
     let mut pidfd: RawFd = -1;
     // SAFETY: CLONE_VFORK suspends this process, which has no other thread, until the child has left this memory by exec
     // or exit; until then `plan`, the body behind it and the stack are in place. The stack grows down from its end, which
@@ -199,6 +206,39 @@ fn prepare(plan: &Plan) -> Result<(), Errno> {
         // before its turn. What was on 0 to 2 is a copy of the keeper's own, which has no other owner here.
         Errno::result(unsafe { libc::dup2(fd, number) })?;
     }
+    restrict(plan.restrictions)?;
     mask_signals(false);
+    Ok(())
+}
+
+/// Lowers limits and priority, never raises them: a limit above the hard one that the server got leaves that in force.
+fn restrict(restrictions: [Option<u64>; RESTRICTIONS]) -> Result<(), Errno> {
+    let [cpu, memory, processes, files, file_size, nice, umask] = restrictions;
+    for (resource, limit) in [
+        (Resource::RLIMIT_CPU, cpu),
+        (Resource::RLIMIT_AS, memory),
+        (Resource::RLIMIT_NPROC, processes),
+        (Resource::RLIMIT_NOFILE, files),
+        (Resource::RLIMIT_FSIZE, file_size),
+    ] {
+        let Some(limit) = limit else { continue };
+        let (_, hard) = getrlimit(resource)?;
+        // SIGXCPU comes at the soft limit of CPU time and KILL at the hard one; a program may save its work in between.
+        let last = if resource == Resource::RLIMIT_CPU {
+            limit + 1
+        } else {
+            limit
+        };
+        setrlimit(resource, limit.min(hard), last.min(hard))?;
+    }
+    if let Some(nice) = nice.and_then(|nice| c_int::try_from(nice).ok()) {
+        // SAFETY: three integers; 0 is this process. A priority that is lower already stays, since EACCES is no failure
+        // to give way.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    }
+    if let Some(umask) = umask.and_then(|umask| libc::mode_t::try_from(umask).ok()) {
+        // SAFETY: an integer; the mask is this process's own copy, and the call can't fail.
+        unsafe { libc::umask(umask) };
+    }
     Ok(())
 }

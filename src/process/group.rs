@@ -220,7 +220,11 @@ mod tests {
                 group: 77,
                 dead: false,
             };
-            assert_eq!(parse(line(name, 'S', 1).as_bytes()), Some(expected), "{name:?}");
+            assert_eq!(
+                parse(line(name, 'S', 1).as_bytes()),
+                Some(expected),
+                "{name:?}"
+            );
         }
     }
 

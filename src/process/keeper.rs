@@ -55,12 +55,7 @@ const GIVE_UP: Duration = Duration::from_secs(2);
 
 /// Runs a spare, and the session that it gets, to the end. `starts` is the nursery's socket, `signals` reports SIGCHLD,
 /// `taken` gets one byte when a start was taken.
-pub(super) fn run(
-    starts: OwnedFd,
-    signals: &ChildSignal,
-    taken: OwnedFd,
-    nursery: Pid,
-) -> ! {
+pub(super) fn run(starts: OwnedFd, signals: &ChildSignal, taken: OwnedFd, nursery: Pid) -> ! {
     if prctl::set_pdeathsig(Signal::SIGKILL).is_err() || getppid() != nursery {
         exit();
     }
@@ -132,7 +127,14 @@ pub(super) fn take_start(starts: BorrowedFd<'_>) -> Option<Start> {
             Err(Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM) => continue,
             Err(_) => return None,
         }
-        if let [Some(control), Some(cwd), Some(stdin), Some(stdout), Some(stderr)] = received {
+        if let [
+            Some(control),
+            Some(cwd),
+            Some(stdin),
+            Some(stdout),
+            Some(stderr),
+        ] = received
+        {
             return Some(Start {
                 control,
                 cwd,

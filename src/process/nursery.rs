@@ -42,8 +42,7 @@ use nix::{
 
 use super::{
     children::for_each_child,
-    exec, keeper,
-    wait,
+    exec, keeper, wait,
     wire::{self, HANDOVER, Reply, START},
 };
 
@@ -111,7 +110,12 @@ impl Nursery {
 
     /// Reaps the nursery, which is gone or about to be.
     pub fn reap(&self) {
-        if let Some(pid) = self.pid.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(pid) = self
+            .pid
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
             wait::discard_at_its_end(pid.as_raw());
         }
     }
@@ -222,7 +226,11 @@ fn run(socket: &OwnedFd) -> ! {
 
 /// Closes everything but the socket, which becomes [`SOCKET`], and puts /dev/null on 0 to 2.
 fn keep_only(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let null = open(c"/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty());
+    let null = open(
+        c"/dev/null",
+        OFlag::O_RDWR | OFlag::O_CLOEXEC,
+        Mode::empty(),
+    );
     // Where there is no /dev/null, anything that a descriptor of a child can't be mistaken for.
     let filler = null.as_ref().unwrap_or(socket).as_raw_fd();
     // SAFETY: integers. This is a copy of the server with one thread; the owners of the numbers that are closed and
@@ -289,7 +297,10 @@ fn watch_spare(socket: &OwnedFd, taken: &OwnedFd, signals: &ChildSignal) -> bool
 
 /// Whether the server's end is closed; waits a little, so that a spare that can't live is not forked without a pause.
 fn is_over(socket: &OwnedFd) -> bool {
-    let mut over = [PollFd::new(socket.as_fd(), PollFlags::from_bits_retain(libc::POLLRDHUP))];
+    let mut over = [PollFd::new(
+        socket.as_fd(),
+        PollFlags::from_bits_retain(libc::POLLRDHUP),
+    )];
     poll(&mut over, PollTimeout::from(PAUSE)).is_ok_and(|count| count > 0)
 }
 

@@ -25,23 +25,51 @@ use nix::{
 };
 
 use super::wire;
+use crate::config::Restrictions;
 
 const WORD: usize = mem::size_of::<u64>();
-/// Words before the first offset: the length.
-const HEADER: usize = 1;
+/// Words of the restrictions: five limits, nice, umask.
+pub(super) const RESTRICTIONS: usize = 7;
+/// Words before the first offset: the length and the restrictions.
+const HEADER: usize = 1 + RESTRICTIONS;
+/// Stands for an absent restriction.
+const ABSENT: u64 = u64::MAX;
 
 /// The body for these strings. `arguments` is not empty.
-pub(super) fn encode(arguments: &[CString], variables: &[CString]) -> Vec<u8> {
+pub(super) fn encode(
+    arguments: &[CString],
+    variables: &[CString],
+    restrictions: &Restrictions,
+) -> Vec<u8> {
     let offsets = arguments.len() + variables.len() + 2;
     let mut strings = (HEADER + offsets) * WORD;
     let all = arguments.iter().chain(variables);
-    let length = strings + all.map(|string| string.as_bytes_with_nul().len()).sum::<usize>();
+    let length = strings
+        + all
+            .map(|string| string.as_bytes_with_nul().len())
+            .sum::<usize>();
     let mut body = Vec::with_capacity(length);
     let word = |body: &mut Vec<u8>, value: usize| {
         let value = u64::try_from(value).expect("a size in memory");
         body.extend_from_slice(&value.to_ne_bytes());
     };
     word(&mut body, length);
+    let Restrictions {
+        limits,
+        nice,
+        umask,
+    } = restrictions;
+    for restriction in [
+        limits.cpu_seconds,
+        limits.memory_bytes,
+        limits.processes,
+        limits.open_files,
+        limits.file_bytes,
+        *nice,
+        *umask,
+    ] {
+        body.extend_from_slice(&restriction.unwrap_or(ABSENT).to_ne_bytes());
+    }
     for list in [arguments, variables] {
         for string in list {
             word(&mut body, strings);
@@ -117,8 +145,22 @@ impl Body {
                 return Err(Errno::EINVAL);
             }
             // SAFETY: the offset lies inside the mapping, and the word is big enough for a pointer (asserted below).
-            unsafe { word.cast::<*const u8>().write(self.block.add(offset).as_ptr()) };
+            unsafe {
+                word.cast::<*const u8>()
+                    .write(self.block.add(offset).as_ptr())
+            };
         }
+    }
+
+    /// The restrictions, in the order of [`encode`].
+    pub(super) fn restrictions(&self) -> [Option<u64>; RESTRICTIONS] {
+        let mut words = [None; RESTRICTIONS];
+        for (index, word) in words.iter_mut().enumerate() {
+            // SAFETY: `receive` has seen that the mapping holds a header and at least one word behind it.
+            let value = unsafe { self.block.cast::<u64>().add(1 + index).read() };
+            *word = Some(value).filter(|&value| value != ABSENT);
+        }
+        words
     }
 
     /// The list of arguments as exec takes it, for as long as `self` lives.
@@ -196,20 +238,20 @@ mod tests {
 
         #[test]
         fn both_lists_arrive_as_they_were(arguments in any_strings(), variables in any_strings()) {
-            let body = through(&encode(&arguments, &variables)).unwrap().unwrap();
+            let body = through(&encode(&arguments, &variables, &Restrictions::default())).unwrap().unwrap();
             prop_assert_eq!(strings(body.arguments()), arguments);
             prop_assert_eq!(strings(body.variables()), variables);
         }
 
         #[test]
         fn a_body_cut_anywhere_is_none(cut in 0_usize..60) {
-            let whole = encode(&[c"/bin/true".to_owned()], &[c"A=b".to_owned()]);
+            let whole = encode(&[c"/bin/true".to_owned()], &[c"A=b".to_owned()], &Restrictions::default());
             prop_assume!(cut < whole.len());
             prop_assert!(through(&whole[..cut]).unwrap().is_none());
         }
 
         #[test]
-        fn words_that_no_sender_makes_are_refused_or_harmless(words in prop::collection::vec(any::<u64>(), 1..9)) {
+        fn words_that_no_sender_makes_are_refused_or_harmless(words in prop::collection::vec(any::<u64>(), 1..20)) {
             let length = u64::try_from((words.len() + 1) * WORD).unwrap();
             let bytes = [length].into_iter().chain(words).flat_map(u64::to_ne_bytes).collect::<Vec<_>>();
             through(&bytes).ok();
@@ -219,7 +261,9 @@ mod tests {
     #[test]
     fn a_body_larger_than_any_socket_buffer_arrives() {
         let long = CString::new(vec![b'x'; 3 << 20]).unwrap();
-        let body = through(&encode(&[long.clone()], &[])).unwrap().unwrap();
+        let body = through(&encode(&[long.clone()], &[], &Restrictions::default()))
+            .unwrap()
+            .unwrap();
         assert_eq!(strings(body.arguments()), [long]);
         assert!(strings(body.variables()).is_empty());
     }

@@ -33,13 +33,14 @@ use super::{
     Leader, Nursery, SpawnError, request,
     wire::{self, REPLY_BYTES, Received, Reply},
 };
-use crate::config::StdinKind;
+use crate::config::{Restrictions, StdinKind};
 
 /// A child to be started, checked and in the form that the kernel takes.
 #[derive(Debug)]
 pub struct Launch {
-    program: CString,
-    body: Vec<u8>,
+    argv: Vec<CString>,
+    env: Vec<CString>,
+    restrictions: Restrictions,
     cwd: OwnedFd,
     stdin: StdinKind,
 }
@@ -74,11 +75,22 @@ impl Launch {
             variables.push(CString::new(format!("{name}={value}")).map_err(|_| invalid)?);
         }
         Ok(Launch {
-            body: request::encode(&argv, &variables),
-            program: argv.into_iter().next().ok_or(invalid)?,
+            argv,
+            env: variables,
+            restrictions: Restrictions::default(),
             cwd,
             stdin,
         })
+    }
+}
+
+impl Launch {
+    /// The same launch under these restrictions.
+    pub fn restricted(self, restrictions: Restrictions) -> Launch {
+        Launch {
+            restrictions,
+            ..self
+        }
     }
 }
 
@@ -128,7 +140,8 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
     nursery.hand_over(handover).map_err(resources)?;
     drop((theirs, child_stdin, child_stdout, child_stderr));
     // Whoever doesn't read it all says why in the reply, or is gone.
-    wire::send_all(keeper.as_fd(), &launch.body).ok();
+    let body = request::encode(&launch.argv, &launch.env, &launch.restrictions);
+    wire::send_all(keeper.as_fd(), &body).ok();
     let mut reply = [0; REPLY_BYTES];
     let mut received = Received::default();
     let length = match wire::receive(keeper.as_fd(), &mut reply, &mut received, 0) {
@@ -139,14 +152,23 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
     let [pidfd, ..] = received;
     match (length, Reply::decode(&reply), pidfd) {
         (REPLY_BYTES, Some(Reply::Started(pid)), Some(pidfd)) => Ok(Spawned {
-            leader: Leader::new(Pid::from_raw(pid), above_stderr(pidfd).map_err(resources)?, keeper),
+            leader: Leader::new(
+                Pid::from_raw(pid),
+                above_stderr(pidfd).map_err(resources)?,
+                keeper,
+            ),
             stdin,
             stdout,
             stderr,
         }),
-        (REPLY_BYTES, Some(Reply::Failed { errno, at_exec: true }), _) => {
-            Err(classify(errno, &launch.program))
-        }
+        (
+            REPLY_BYTES,
+            Some(Reply::Failed {
+                errno,
+                at_exec: true,
+            }),
+            _,
+        ) => Err(classify(errno, &launch.argv[0])),
         (REPLY_BYTES, Some(Reply::Failed { errno, .. }), _) => Err(resources(errno)),
         _ => Err(SpawnError::NurseryGone),
     }

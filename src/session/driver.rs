@@ -47,6 +47,7 @@ pub async fn run(
     session: Arc<Session>,
     child: Spawned,
     timeout_at: Instant,
+    allow_detach: bool,
     writes: mpsc::Receiver<WriteJob>,
     thread: Rc<IoThread>,
 ) {
@@ -106,7 +107,14 @@ pub async fn run(
         stop,
     };
     driver.watch(pumps, &exit, &keeper).await;
-    // Here `ending` is dropped: the output has settled, and what has left the group goes, too.
+    // The output has settled. What has left the group goes with `ending`, unless it may stay; an end that was asked for
+    // is the end of all.
+    if let Some(ending) = &driver.ending
+        && allow_detach
+        && ending.status == Status::Exited
+    {
+        ending.reaping.leave_descendants();
+    }
 }
 
 fn watch(fd: BorrowedFd<'_>) -> Result<Watch, Errno> {
@@ -153,10 +161,15 @@ impl Driver {
         let (mut exit_seen, mut keeper_heard) = (false, false);
         loop {
             let answer_by = self.ending.as_ref().and_then(|ending| ending.answer_by);
-            let due = [self.life.next_due(), self.drain_until, self.settle_at, answer_by]
-                .into_iter()
-                .flatten()
-                .min();
+            let due = [
+                self.life.next_due(),
+                self.drain_until,
+                self.settle_at,
+                answer_by,
+            ]
+            .into_iter()
+            .flatten()
+            .min();
             let actions = tokio::select! {
                 biased;
                 _ = exit.ready(), if !exit_seen => {
@@ -229,7 +242,10 @@ impl Driver {
             self.take_answer();
             return Actions::default();
         }
-        tracing::error!(session = self.session.id(), "the keeper of a session was killed");
+        tracing::error!(
+            session = self.session.id(),
+            "the keeper of a session was killed"
+        );
         self.life.keeper_lost()
     }
 

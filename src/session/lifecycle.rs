@@ -334,7 +334,10 @@ mod tests {
         assert_eq!(life.keeper_lost(), Actions::default());
         let (mut life, t) = running();
         life.end(Reason::User, t + ms(500), t, || false);
-        assert_eq!(life.keeper_lost().finish, Some(Finish::GiveUp(Reason::User)));
+        assert_eq!(
+            life.keeper_lost().finish,
+            Some(Finish::GiveUp(Reason::User))
+        );
     }
 
     #[derive(Clone, Debug)]

@@ -31,6 +31,8 @@ pub struct Adoption {
     pub child: Spawned,
     /// When its time is up.
     pub timeout_at: Instant,
+    /// Whether descendants that left its group may stay when it has ended by itself.
+    pub allow_detach: bool,
     /// Its writes.
     pub writes: mpsc::Receiver<WriteJob>,
 }
@@ -83,7 +85,10 @@ pub fn start(
 
 /// Without a nursery nothing can be started any more; what runs goes on.
 async fn watch(nursery: Arc<Nursery>) {
-    let gone = nursery.gone().try_clone_to_owned().map_err(|error| error.to_string());
+    let gone = nursery
+        .gone()
+        .try_clone_to_owned()
+        .map_err(|error| error.to_string());
     let gone = gone.and_then(|gone| Watch::new(gone).map_err(|errno| errno.to_string()));
     match gone {
         Ok(gone) => {
@@ -101,9 +106,18 @@ async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, reten
         session,
         child,
         timeout_at,
+        allow_detach,
         writes,
     } = adoption;
-    driver::run(Arc::clone(&session), child, timeout_at, writes, shared).await;
+    driver::run(
+        Arc::clone(&session),
+        child,
+        timeout_at,
+        allow_detach,
+        writes,
+        shared,
+    )
+    .await;
     let since_end = session
         .state()
         .ended

@@ -103,8 +103,13 @@ impl Handle {
         let slab = Slab::new(config.max_records * (per_record + 2))?;
         let table = Arc::new(Table::new(config.max_sessions, config.max_records));
         let retention = Duration::from_secs(config.retention_seconds);
-        let (adoptions, thread) =
-            engine::start(backend, slab.clone(), Arc::clone(&nursery), Arc::clone(&table), retention)?;
+        let (adoptions, thread) = engine::start(
+            backend,
+            slab.clone(),
+            Arc::clone(&nursery),
+            Arc::clone(&table),
+            retention,
+        )?;
         let shared = Arc::new(Shared {
             config,
             table,
@@ -137,10 +142,9 @@ impl Handle {
         let approved = profile.clone();
         // A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be
         // neither this thread, which answers every other call, nor the I/O thread, which drains every other job.
-        let child =
-            tokio::task::spawn_blocking(move || launch(&shared, &approved, &request))
-                .await
-                .map_err(|_| Refusal::Internal("the spawning thread panicked"))??;
+        let child = tokio::task::spawn_blocking(move || launch(&shared, &approved, &request))
+            .await
+            .map_err(|_| Refusal::Internal("the spawning thread panicked"))??;
         let timeout_at = Instant::now() + timeout;
 
         let (writes, write_queue) = mpsc::channel(limits::MAX_CALLS_IN_FLIGHT);
@@ -160,6 +164,7 @@ impl Handle {
             session: Arc::clone(&session),
             child,
             timeout_at,
+            allow_detach: profile.allow_detach,
             writes: write_queue,
         };
         self.shared
@@ -356,6 +361,6 @@ fn launch(shared: &Shared, profile: &Profile, request: &StartRequest) -> Result<
     let cwd = open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
     let launch = Launch::new(&profile.argv, &variables, cwd, profile.stdin);
     launch
-        .and_then(|launch| spawn(&launch, &shared.nursery))
+        .and_then(|launch| spawn(&launch.restricted(profile.restrictions), &shared.nursery))
         .map_err(Refusal::StartFailed)
 }
