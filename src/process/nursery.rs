@@ -22,7 +22,7 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     ptr,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -51,6 +51,8 @@ const NAME: &std::ffi::CStr = c"sluice-nursery";
 const SOCKET: RawFd = 3;
 /// Keepers that are forked ahead of starts. Starts that come faster than one fork after the other find one ready.
 const SPARES: usize = 3;
+/// How long dropping a [`Nursery`] may take: one that stays longer has a keeper with what it can't or may not end.
+const DROP_LIMIT: Duration = Duration::from_millis(200);
 /// How long the nursery waits before it forks again after a spare that ended without a start.
 const PAUSE: u8 = 20;
 
@@ -106,19 +108,31 @@ impl Nursery {
         let ended = poll(&mut ended, limit).is_ok_and(|count| count > 0);
         if ended {
             self.reap();
+        } else {
+            // Whoever reaps this process's orphans will reap it.
+            self.unreaped().take();
         }
         ended
     }
 
     /// Reaps the nursery, which is gone or about to be.
     pub fn reap(&self) {
-        if let Some(pid) = self
-            .pid
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
+        let pid = self.unreaped().take();
+        if let Some(pid) = pid {
             wait::discard_at_its_end(pid.as_raw());
+        }
+    }
+
+    fn unreaped(&self) -> MutexGuard<'_, Option<Pid>> {
+        self.pid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Nursery {
+    /// Ends it. Blocks for as long as keepers take to end what the last sessions have left, within [`DROP_LIMIT`].
+    fn drop(&mut self) {
+        if self.unreaped().is_some() {
+            self.close(DROP_LIMIT);
         }
     }
 }
