@@ -248,11 +248,13 @@ impl Handle {
             tokio::pin!(cancelled);
             let end = tokio::select! {
                 biased;
-                end = &mut end => end,
+                // First: the answer to a cancelled call never reaches the client, who then can't tell that the write
+                // was through already. Only the session can still say so.
                 () = cancelled => {
                     session.abandon_input();
                     end.await
                 }
+                end = &mut end => end,
             };
             match end.map_err(|_| Refusal::SessionNotRunning { accepted: 0 })? {
                 WriteEnd::Done {
@@ -353,4 +355,63 @@ fn launch(config: &Config, profile: &Profile, request: &StartRequest) -> Result<
     launch
         .and_then(|launch| spawn(&launch))
         .map_err(Refusal::StartFailed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+    use crate::arena::Unit;
+
+    /// A host that approves one command.
+    fn host(argv: &[&str]) -> Handle {
+        let mut config = Config::demo(Path::new("/"), Path::new("/nonexistent"));
+        config.commands.truncate(1);
+        config.commands[0].id = "job".to_owned();
+        config.commands[0].argv = argv.iter().map(|&arg| arg.to_owned()).collect();
+        Handle::start_engine(config, Backend::Epoll).unwrap().0
+    }
+
+    async fn start(host: &Handle) -> Result<Snapshot, Refusal> {
+        let request = StartRequest {
+            command_id: "job".to_owned(),
+            ..StartRequest::default()
+        };
+        host.start(request, pending()).await
+    }
+
+    #[tokio::test]
+    async fn a_write_that_was_through_when_its_cancellation_came_is_uncertain_all_the_same() {
+        let host = host(&["/bin/cat"]);
+        let session = start(&host).await.unwrap().session_id;
+        let cancelled = host.write(&session, "one".to_owned(), false, ready(()));
+        // Writes of a session are made in order: once this one is answered, so is the first.
+        let after = host.write(&session, "two".to_owned(), false, pending());
+        assert_eq!(after.await.unwrap().accepted, 3);
+        assert_eq!(cancelled.await.unwrap().accepted, 3);
+
+        let snapshot = host.status(&session).unwrap();
+        assert!(snapshot.input_uncertain && snapshot.stdin_closed);
+        let late = host.write(&session, "three".to_owned(), false, pending());
+        assert!(matches!(
+            late.await,
+            Err(Refusal::InputUncertain { accepted: 0 } | Refusal::SessionNotRunning { .. })
+        ));
+        let limits = PageLimits {
+            bytes: 64,
+            records: 64,
+            unit: Unit::Runs,
+        };
+        let mut page = Page::default();
+        let wait = Duration::from_secs(2);
+        host.read(&session, 0, limits, wait, pending(), &mut page)
+            .await
+            .unwrap();
+        assert!(
+            page.text.starts_with("one"),
+            "what was written stays written"
+        );
+        host.shut_down(Duration::ZERO).await;
+    }
 }
