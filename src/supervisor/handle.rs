@@ -4,13 +4,14 @@ use std::{
     future::Future,
     path::Path,
     sync::Arc,
-    thread::JoinHandle,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use tokio::{
     sync::{
+        Semaphore,
         mpsc::{self, error::TrySendError},
         oneshot,
     },
@@ -22,7 +23,7 @@ use crate::{
     config::{Config, Profile, StdinKind, limits},
     io::Backend,
     policy::{child_env, open_cwd},
-    process::{Launch, Spawned, spawn},
+    process::{Launch, SpawnError, Spawned, spawn},
     session::{
         Session,
         input::{WriteEnd, WriteJob},
@@ -35,6 +36,9 @@ use crate::{
         table::Table,
     },
 };
+
+/// Starts that may block at once, for example on a dead network mount, before further ones wait.
+const LAUNCHES: usize = 4;
 
 /// What a client asks to be started. Already of the right types; not yet checked against the policy.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +87,8 @@ struct Shared {
     table: Arc<Table>,
     slab: Slab,
     adoptions: mpsc::Sender<Adoption>,
+    /// One permit for each start that may be in its thread.
+    launches: Arc<Semaphore>,
 }
 
 impl Handle {
@@ -107,6 +113,7 @@ impl Handle {
             table,
             slab,
             adoptions,
+            launches: Arc::new(Semaphore::new(LAUNCHES)),
         });
         Ok((Self { shared }, thread))
     }
@@ -129,14 +136,7 @@ impl Handle {
             Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms))
         });
 
-        let shared = Arc::clone(&self.shared);
-        let approved = profile.clone();
-        // A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be
-        // neither this thread, which answers every other call, nor the I/O thread, which drains every other job.
-        let child =
-            tokio::task::spawn_blocking(move || launch(&shared.config, &approved, &request))
-                .await
-                .map_err(|_| Refusal::Internal("the spawning thread panicked"))??;
+        let child = self.launch_in_thread(profile.clone(), request).await?;
         let timeout_at = Instant::now() + timeout;
 
         let (writes, write_queue) = mpsc::channel(limits::MAX_CALLS_IN_FLIGHT);
@@ -173,6 +173,34 @@ impl Handle {
             session.request_end(Reason::Shutdown, DEFAULT_GRACE);
         }
         Ok(session.snapshot())
+    }
+
+    /// A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be neither this
+    /// thread, which answers every other call, nor the I/O thread, which drains every other job.
+    async fn launch_in_thread(
+        &self,
+        profile: Profile,
+        request: StartRequest,
+    ) -> Result<Spawned, Refusal> {
+        let slot = Arc::clone(&self.shared.launches)
+            .acquire_owned()
+            .await
+            .expect("nobody closes it");
+        let shared = Arc::clone(&self.shared);
+        let (answer, child) = oneshot::channel();
+        // Not tokio's blocking pool, which panics when it can't have its first thread.
+        thread::Builder::new()
+            .name("start".into())
+            .spawn(move || {
+                let child = launch(&shared.config, &profile, &request);
+                // A child that nobody waits for any more is killed and reaped as its value is dropped.
+                answer.send(child).ok();
+                drop(slot);
+            })
+            .map_err(|_| Refusal::StartFailed(SpawnError::OutOfProcesses))?;
+        child
+            .await
+            .map_err(|_| Refusal::Internal("the starting thread panicked"))?
     }
 
     /// The session as it is now.
@@ -412,6 +440,36 @@ mod tests {
             page.text.starts_with("one"),
             "what was written stays written"
         );
+        host.shut_down(Duration::ZERO).await;
+    }
+
+    /// The soft limit only, so that it can be raised again.
+    fn limit_memory(bytes: u64) {
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        let (_, hard) = getrlimit(Resource::RLIMIT_AS).unwrap();
+        setrlimit(Resource::RLIMIT_AS, bytes.min(hard), hard).unwrap();
+    }
+
+    #[test]
+    fn a_start_that_can_have_no_thread_is_refused_and_the_next_one_works() {
+        crate::process::testing::in_own_process(
+            "supervisor::handle::tests::inner_no_thread",
+            "exec",
+        );
+    }
+
+    #[tokio::test]
+    #[ignore = "limits the memory of its process; started by the test above"]
+    async fn inner_no_thread() {
+        let host = host(&["/bin/true"]);
+        limit_memory(1 << 20);
+        let refused = start(&host).await;
+        limit_memory(u64::MAX);
+        assert_eq!(
+            refused.unwrap_err(),
+            Refusal::StartFailed(SpawnError::OutOfProcesses)
+        );
+        start(&host).await.unwrap();
         host.shut_down(Duration::ZERO).await;
     }
 }
