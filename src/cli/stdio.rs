@@ -24,8 +24,6 @@ use crate::{
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(2_700);
 /// How long sessions may take after a second signal: KILL needs no grace, only the kernel's time.
 const KILL_LIMIT: Duration = Duration::from_millis(500);
-/// Spawns that may block at once, for example on a dead network mount, before further starts wait.
-const SPAWN_THREADS: usize = 4;
 
 /// `stdio`'s command line.
 #[derive(Debug, Args)]
@@ -92,9 +90,13 @@ fn prepare(args: &StdioArgs) -> Result<(Handle, Protocol, Settings), String> {
     let backend = choose(args.io.into())?;
     let settings = Settings::from(&config);
     let (handle, _io_thread) = Handle::start_engine(config, backend).map_err(|error| {
-        format!(
-            "can't start: {error}; fewer or smaller buffers (max_records, buffer_bytes) need less"
-        )
+        let hint = match error.kind() {
+            io::ErrorKind::OutOfMemory => {
+                "; fewer or smaller buffers (max_records, buffer_bytes) need less"
+            }
+            _ => "",
+        };
+        format!("can't start: {error}{hint}")
     })?;
     let protocol =
         Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
@@ -134,12 +136,8 @@ fn choose(choice: Choice) -> Result<Backend, String> {
 fn serve(handle: Handle, protocol: Protocol, settings: Settings) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(SPAWN_THREADS)
         .build()?;
-    let served = runtime.block_on(serve_until_told(handle, protocol, settings));
-    // A spawn that hangs in the kernel must not hold the exit up.
-    runtime.shutdown_background();
-    served
+    runtime.block_on(serve_until_told(handle, protocol, settings))
 }
 
 async fn serve_until_told(

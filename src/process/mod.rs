@@ -17,7 +17,7 @@ mod prepare;
 mod reaper;
 mod spawn;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use group::Census;
 pub use prepare::prepare;
