@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, ValueEnum};
+use nix::sys::resource::{Resource, getrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +25,9 @@ use crate::{
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(2_700);
 /// How long sessions may take after a second signal: KILL needs no grace, only the kernel's time.
 const KILL_LIMIT: Duration = Duration::from_millis(500);
+
+/// Descriptors that the server holds before its first session, and a few to spare.
+const OWN_DESCRIPTORS: u64 = 20;
 
 /// `stdio`'s command line.
 #[derive(Debug, Args)]
@@ -87,6 +91,7 @@ pub(super) fn run(args: &StdioArgs) -> ExitCode {
 /// Everything that can fail before the first message. Nothing has been read from stdin or written to stdout then.
 fn prepare(args: &StdioArgs) -> Result<(Handle, Protocol, Settings), String> {
     let config = load(args)?;
+    enough_descriptors()?;
     let backend = choose(args.io.into())?;
     let settings = Settings::from(&config);
     let (handle, _io_thread) = Handle::start_engine(config, backend).map_err(|error| {
@@ -101,6 +106,17 @@ fn prepare(args: &StdioArgs) -> Result<(Handle, Protocol, Settings), String> {
     let protocol =
         Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
     Ok((handle, protocol, settings))
+}
+
+/// Without as many the runtimes can't be built, and say so by a panic.
+fn enough_descriptors() -> Result<(), String> {
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((soft, _)) if soft < OWN_DESCRIPTORS => Err(format!(
+            "only {soft} descriptors may be open, the server itself needs {OWN_DESCRIPTORS}, and each running session 5 \
+             more; raise the limit (ulimit -n)"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn load(args: &StdioArgs) -> Result<Config, String> {

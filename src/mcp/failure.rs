@@ -194,7 +194,7 @@ fn env(refused: &EnvRefused) -> String {
         EnvRefused::NotApproved(name) => {
             format!("env: {name} is not approved for this command; leave it out")
         }
-        EnvRefused::Denied(name) => format!("env: {name} may never be set; leave it out"),
+        EnvRefused::Denied(name) => format!("env: {name:?} may never be set; leave it out"),
         EnvRefused::NulInValue(name) => format!("env: the value of {name} holds a NUL"),
     };
     one_line(&message)
