@@ -27,8 +27,15 @@
 //! - The **request thread** (main) runs the MCP service. It looks at sessions under short locks and leaves requests.
 //! - The **I/O thread** (`supervisor/engine.rs`) owns every pipe, pidfd and timer. Each session has four tasks there:
 //!   two pumps, an input writer, a driver.
-//! - A start runs on a short-lived blocking thread: resolving a directory and executing a file can hang on a dead
+//! - A start waits on a short-lived blocking thread: resolving a directory and executing a file can hang on a dead
 //!   network mount, and then only that start hangs.
+//!
+//! # Processes
+//!
+//! The server starts no child itself. Before it has a second thread it forks the **nursery**, which forks a **keeper** for
+//! each session: the parent of the session's leader and, as a child subreaper, of every descendant that is orphaned. The
+//! keeper's control socket is the session's life: when it ends, because the session's output has settled or because the
+//! server is gone, whatever it died of, the keeper kills and reaps what is left. `process/mod.rs` tells it in order.
 //!
 //! Two threads with one mutex around a session's log give a page in a third of the time that one thread takes under a
 //! flood, and the drain is no slower for it.
@@ -53,9 +60,10 @@
 //! - **I4** Every extent holds valid UTF-8 and whole code points only.
 //! - **I5** At most one read is in flight on a pipe, and its future is driven to its end. A dropped io_uring read goes
 //!   on in the kernel and swallows what comes next.
-//! - **I6** While a `Leader` value exists its process is not reaped, so its pid, which is also its group's id, can't be
-//!   another's. Group signals need one.
-//! - **I7** A group is swept with KILL before its leader is reaped.
+//! - **I6** While a `Leader` value exists its keeper doesn't reap the leader, so its pid, which is also its group's id,
+//!   can't be another's. Group signals need one.
+//! - **I7** A group is swept with KILL before its leader is reaped, and a session's descendants are killed once its
+//!   output has settled.
 //! - **I8** Session ids are unique and unguessable.
 //! - **I9** A final status and a settled output never change.
 //! - **I10** No lock is held over an await or a system call that can wait.
@@ -64,8 +72,10 @@
 //!
 //! `arena/slab.rs` (one mapping, carved into blocks), `io/uring.rs` (operations that borrow memory until they complete),
 //! `io/epoll.rs` (registration, timerfd), `io/probe.rs` (a ring to try), `mcp/stdio.rs` (borrowed descriptors 0 to 2),
-//! `process/prepare.rs`, `process/spawn.rs`, `process/reaper.rs` and `process/group.rs` (signal state, `posix_spawn`,
-//! `wait4`, `getdents64`). Everything else is refused by the compiler.
+//! `process/prepare.rs` (signal state, descriptors), `process/nursery.rs` (fork), `process/exec.rs` (clone to exec),
+//! `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in messages), `process/wait.rs` (`wait4`),
+//! `process/leader.rs` (signals by pidfd), `process/spawn.rs` (a duplicated descriptor) and `process/group.rs`
+//! (`getdents64`). Everything else is refused by the compiler.
 
 pub mod arena;
 pub mod cli;

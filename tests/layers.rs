@@ -67,10 +67,15 @@ const UNSAFE_LEAVES: &[&str] = &[
     "io/probe.rs",
     "io/uring.rs",
     "mcp/stdio.rs",
+    "process/exec.rs",
     "process/group.rs",
+    "process/leader.rs",
+    "process/nursery.rs",
     "process/prepare.rs",
-    "process/reaper.rs",
+    "process/request.rs",
     "process/spawn.rs",
+    "process/wait.rs",
+    "process/wire.rs",
 ];
 
 /// Files that only tests compile. They reach across layers and into the kernel as the tests need.

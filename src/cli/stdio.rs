@@ -1,6 +1,6 @@
 //! `sluicegate stdio`: the server, from its config to its exit.
 
-use std::{io, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 use nix::sys::resource::{Resource, getrlimit};
@@ -16,6 +16,7 @@ use crate::{
     config::{Config, startup_line},
     io::{Backend, Choice},
     mcp::{self, Protocol, Settings},
+    process::Nursery,
     session::lifecycle::DEFAULT_GRACE,
     supervisor::handle::Handle,
 };
@@ -25,7 +26,8 @@ use crate::{
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(2_700);
 /// How long sessions may take after a second signal: KILL needs no grace, only the kernel's time.
 const KILL_LIMIT: Duration = Duration::from_millis(500);
-
+/// How long the exit is held up for keepers that end what their sessions have left, once all handles are gone.
+const CLOSE_LIMIT: Duration = Duration::from_millis(200);
 /// Descriptors that the server holds before its first session, and a few to spare.
 const OWN_DESCRIPTORS: u64 = 20;
 
@@ -78,31 +80,44 @@ impl From<IoChoice> for Choice {
 
 /// Serves until stdin ends, the client is gone or a signal comes. Exit code 0 then; 1 when it could not start.
 pub(super) fn run(args: &StdioArgs) -> ExitCode {
+    // Before everything else: what this process holds now is what every keeper is a copy of.
+    let nursery = match Nursery::start() {
+        Ok(nursery) => Arc::new(nursery),
+        Err(errno) => return fail(&format!("can't start a process: {}", errno.desc())),
+    };
     log::start(args.log_level);
-    match prepare(args) {
-        Ok((handle, protocol, settings)) => match serve(handle, protocol, settings) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error),
-        },
-        Err(message) => fail(&message),
+    let served = match prepare(args, &nursery) {
+        Ok((handle, protocol, settings)) => serve(handle, protocol, settings),
+        Err(message) => return fail(&message),
+    };
+    if !nursery.close(CLOSE_LIMIT) {
+        tracing::warn!("a killed process has not ended yet; leaving it behind");
+    }
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
     }
 }
 
 /// Everything that can fail before the first message. Nothing has been read from stdin or written to stdout then.
-fn prepare(args: &StdioArgs) -> Result<(Handle, Protocol, Settings), String> {
+fn prepare(
+    args: &StdioArgs,
+    nursery: &Arc<Nursery>,
+) -> Result<(Handle, Protocol, Settings), String> {
     let config = load(args)?;
     enough_descriptors()?;
     let backend = choose(args.io.into())?;
     let settings = Settings::from(&config);
-    let (handle, _io_thread) = Handle::start_engine(config, backend).map_err(|error| {
-        let hint = match error.kind() {
-            io::ErrorKind::OutOfMemory => {
-                "; fewer or smaller buffers (max_records, buffer_bytes) need less"
-            }
-            _ => "",
-        };
-        format!("can't start: {error}{hint}")
-    })?;
+    let (handle, _io_thread) =
+        Handle::start_engine(config, backend, Arc::clone(nursery)).map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::OutOfMemory => {
+                    "; fewer or smaller buffers (max_records, buffer_bytes) need less"
+                }
+                _ => "",
+            };
+            format!("can't start: {error}{hint}")
+        })?;
     let protocol =
         Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
     Ok((handle, protocol, settings))

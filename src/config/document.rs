@@ -28,7 +28,7 @@ pub(super) const FIELDS: [&str; 12] = [
 ];
 
 /// The fields of a profile.
-pub(super) const PROFILE_FIELDS: [&str; 7] = [
+pub(super) const PROFILE_FIELDS: [&str; 11] = [
     "argv",
     "allowed_env",
     "description",
@@ -36,6 +36,19 @@ pub(super) const PROFILE_FIELDS: [&str; 7] = [
     "cwd",
     "timeout_ms",
     "stdin",
+    "allow_detach",
+    "limits",
+    "nice",
+    "umask",
+];
+
+/// The fields of a profile's `limits`.
+pub(super) const LIMITS_FIELDS: [&str; 5] = [
+    "cpu_seconds",
+    "memory_bytes",
+    "processes",
+    "open_files",
+    "file_bytes",
 ];
 
 /// A value and where it stands. A default stands nowhere.
@@ -103,6 +116,20 @@ pub(super) struct DraftProfile {
     pub(super) cwd: Field<String>,
     pub(super) timeout_ms: Field<u64>,
     pub(super) stdin: Field<String>,
+    pub(super) allow_detach: Field<bool>,
+    pub(super) limits: DraftLimits,
+    pub(super) nice: Field<u64>,
+    pub(super) umask: Field<String>,
+}
+
+/// The fields of a profile's `limits`. An absent object is one without fields.
+#[derive(Debug, Default)]
+pub(super) struct DraftLimits {
+    pub(super) cpu_seconds: Field<u64>,
+    pub(super) memory_bytes: Field<u64>,
+    pub(super) processes: Field<u64>,
+    pub(super) open_files: Field<u64>,
+    pub(super) file_bytes: Field<u64>,
 }
 
 /// Reads the fields of a config. `None` when the document is no object; that is reported then.
@@ -158,10 +185,34 @@ fn profile(value: &Value<'_>, path: &str, findings: &mut Findings<'_>) -> Option
             "cwd" => draft.cwd = string(value, path, findings),
             "timeout_ms" => draft.timeout_ms = integer(value, path, findings),
             "stdin" => draft.stdin = string(value, path, findings),
+            "allow_detach" => draft.allow_detach = boolean(value, path, findings),
+            "limits" => draft.limits = job_limits(value, &path, findings),
+            "nice" => draft.nice = integer(value, path, findings),
+            "umask" => draft.umask = string(value, path, findings),
             _ => unknown(&path, member, &PROFILE_FIELDS, findings),
         }
     }
     Some(draft)
+}
+
+fn job_limits(value: &Value<'_>, path: &str, findings: &mut Findings<'_>) -> DraftLimits {
+    let mut draft = DraftLimits::default();
+    let Value::Object(object) = value else {
+        wrong_type(value, path, "an object", findings);
+        return draft;
+    };
+    for (path, member) in members(object, path, findings) {
+        let value = &member.value;
+        match member.name.as_str() {
+            "cpu_seconds" => draft.cpu_seconds = integer(value, path, findings),
+            "memory_bytes" => draft.memory_bytes = integer(value, path, findings),
+            "processes" => draft.processes = integer(value, path, findings),
+            "open_files" => draft.open_files = integer(value, path, findings),
+            "file_bytes" => draft.file_bytes = integer(value, path, findings),
+            _ => unknown(&path, member, &LIMITS_FIELDS, findings),
+        }
+    }
+    draft
 }
 
 /// The members of an object with their paths, the repeated ones reported and left out.
@@ -331,6 +382,18 @@ fn integer_or_null(
         Field::Broken => Field::Broken,
         Field::Absent => unreachable!("a value that was read is not absent"),
     }
+}
+
+fn boolean(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Field<bool> {
+    let Value::BooleanLit(literal) = value else {
+        wrong_type(value, &path, "true or false", findings);
+        return Field::Broken;
+    };
+    Field::Given(At {
+        value: literal.value,
+        path,
+        offset: Some(literal.range.start),
+    })
 }
 
 /// A whole number written with digits only: `5.0`, `5e0` and `-0` are of another type to whoever reads the file.

@@ -37,6 +37,18 @@ pub const BUFFER_BYTES: RangeInclusive<u64> = 4..=16_777_216;
 pub const BUFFER_RECORDS: RangeInclusive<u64> = 1..=1_048_576;
 /// Bounds of `retention_seconds`.
 pub const RETENTION_SECONDS: RangeInclusive<u64> = 1..=86_400;
+/// Bounds of a profile's `limits.cpu_seconds`.
+pub const CPU_SECONDS: RangeInclusive<u64> = 1..=86_400;
+/// Bounds of `limits.memory_bytes`, from what a small program can start in.
+pub const MEMORY_BYTES: RangeInclusive<u64> = 16_777_216..=1_099_511_627_776;
+/// Bounds of `limits.processes`.
+pub const PROCESSES: RangeInclusive<u64> = 1..=4_194_304;
+/// Bounds of `limits.open_files`, from what a dynamic loader needs beside 0 to 2.
+pub const OPEN_FILES: RangeInclusive<u64> = 8..=1_048_576;
+/// Bounds of `limits.file_bytes`.
+pub const FILE_BYTES: RangeInclusive<u64> = 0..=1_099_511_627_776;
+/// Bounds of `nice`: a server without privileges can't raise a priority.
+pub const NICE: RangeInclusive<u64> = 0..=19;
 /// Bounds of `max_input_bytes`.
 pub const MAX_INPUT_BYTES: RangeInclusive<u64> = 1..=1_048_576;
 /// Most that `max_records * buffer_records` may come to.

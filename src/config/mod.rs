@@ -15,6 +15,7 @@ mod document;
 pub mod env_names;
 mod finding;
 pub mod limits;
+mod restrictions;
 mod schema;
 mod source;
 mod syntax;
@@ -22,6 +23,7 @@ mod validate;
 
 pub use document::command_path;
 pub use finding::{Finding, Severity, quoted, startup_line};
+pub use restrictions::{JobLimits, Restrictions};
 pub use schema::schema;
 
 /// What the child finds on descriptor 0.
@@ -75,6 +77,12 @@ pub struct Profile {
     pub timeout_ms: Option<u64>,
     /// What is on descriptor 0.
     pub stdin: StdinKind,
+    /// Whether descendants that left the group stay when the command has ended by itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_detach: bool,
+    /// What the kernel holds the command to.
+    #[serde(flatten)]
+    pub restrictions: Restrictions,
 }
 
 /// A checked config: every rule of the format holds for it.

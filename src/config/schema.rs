@@ -56,6 +56,32 @@ pub fn schema() -> Value {
                 "enum": ["pipe", "null"],
                 "default": "pipe",
             },
+            "allow_detach": {
+                "description": "Whether processes that left the command's group stay when it has ended by itself.",
+                "type": "boolean",
+                "default": false,
+            },
+            "limits": {
+                "description": "What the kernel holds the command and its descendants to.",
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "cpu_seconds": limit("CPU time of each process.", &limits::CPU_SECONDS),
+                    "memory_bytes": limit("Address space of each process.", &limits::MEMORY_BYTES),
+                    "processes": limit(
+                        "Processes and threads of the user, those of other programs included.",
+                        &limits::PROCESSES,
+                    ),
+                    "open_files": limit("Descriptors of each process.", &limits::OPEN_FILES),
+                    "file_bytes": limit("Size of each file that is written.", &limits::FILE_BYTES),
+                },
+            },
+            "nice": limit("How much the command gives way to others.", &limits::NICE),
+            "umask": {
+                "description": "Permissions that new files don't get, in octal digits.",
+                "type": "string",
+                "pattern": "^0?[0-7]{3}$",
+            },
         },
     });
     let mut buffer_records = integer(
@@ -137,6 +163,15 @@ fn described(schema: &Value, description: &str) -> Value {
     described
 }
 
+fn limit(description: &str, bounds: &RangeInclusive<u64>) -> Value {
+    json!({
+        "description": description,
+        "type": "integer",
+        "minimum": bounds.start(),
+        "maximum": bounds.end(),
+    })
+}
+
 fn integer(description: &str, bounds: &RangeInclusive<u64>, default: u64) -> Value {
     json!({
         "description": description,
@@ -150,7 +185,7 @@ fn integer(description: &str, bounds: &RangeInclusive<u64>, default: u64) -> Val
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::document::{FIELDS, PROFILE_FIELDS};
+    use crate::config::document::{FIELDS, LIMITS_FIELDS, PROFILE_FIELDS};
 
     fn names(properties: &Value) -> Vec<&str> {
         let properties = properties.as_object().unwrap();
@@ -168,6 +203,8 @@ mod tests {
         assert_eq!(names(&schema["properties"]), sorted(FIELDS));
         let profile = &schema["properties"]["commands"]["additionalProperties"];
         assert_eq!(names(&profile["properties"]), sorted(PROFILE_FIELDS));
+        let limits = &profile["properties"]["limits"];
+        assert_eq!(names(&limits["properties"]), sorted(LIMITS_FIELDS));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::config::{Config, Profile, StdinKind};
+use crate::config::{Config, Profile, Restrictions, StdinKind};
 
 mod programs;
 
@@ -82,6 +82,8 @@ pub fn profiles(exe: &Path) -> Vec<Profile> {
                 _ => None,
             },
             stdin: StdinKind::Pipe,
+            allow_detach: false,
+            restrictions: Restrictions::default(),
         })
         .collect()
 }

@@ -212,6 +212,9 @@ fn start(error: SpawnError) -> &'static str {
         SpawnError::OutOfProcesses => {
             "out of processes, memory or descriptors; terminate sessions or retry later"
         }
+        SpawnError::NurseryGone => {
+            "the part of this server that starts processes was killed; retry, then have the server restarted"
+        }
         SpawnError::Other(errno) => {
             tracing::warn!(%errno, "a command could not be started");
             "could not be started for a reason that is in the server's log"
@@ -285,6 +288,7 @@ mod tests {
             SpawnError::Busy,
             SpawnError::TooLarge,
             SpawnError::OutOfProcesses,
+            SpawnError::NurseryGone,
             SpawnError::Other(Errno::EIO),
         ] {
             all.push((Refusal::StartFailed(error), "START_FAILED"));

@@ -156,7 +156,8 @@ fn idle_handle() -> Handle {
         std::path::Path::new("/"),
         std::path::Path::new("/nonexistent"),
     );
-    Handle::start_engine(config, crate::io::Backend::Epoll)
+    let nursery = Arc::new(crate::process::Nursery::start().unwrap());
+    Handle::start_engine(config, crate::io::Backend::Epoll, nursery)
         .unwrap()
         .0
 }

@@ -180,6 +180,8 @@ pub(super) mod tests {
                 cwd: None,
                 timeout_ms: None,
                 stdin: StdinKind::Pipe,
+                allow_detach: false,
+                restrictions: crate::config::Restrictions::default(),
             })
             .collect();
         Settings {

@@ -74,6 +74,8 @@ mod tests {
             cwd: None,
             timeout_ms: None,
             stdin: StdinKind::Pipe,
+            allow_detach: false,
+            restrictions: crate::config::Restrictions::default(),
         }
     }
 

@@ -78,28 +78,53 @@ impl Census {
     fn scan(&mut self) -> Result<(), Errno> {
         self.groups.clear();
         lseek(&self.proc, 0, Whence::SeekSet)?;
-        loop {
-            let filled = list(&self.proc, &mut self.listing)?;
-            if filled == 0 {
-                break;
+        for_each_process(&self.proc, &mut self.listing, |stat| {
+            if !stat.dead {
+                self.groups.push(stat.group);
             }
-            let mut rest = &self.listing[..filled];
-            while !rest.is_empty() {
-                let length =
-                    u16::from_ne_bytes([rest[DIRENT_LENGTH_AT], rest[DIRENT_LENGTH_AT + 1]]);
-                let (entry, next) = rest.split_at(usize::from(length));
-                rest = next;
-                let name = CStr::from_bytes_until_nul(&entry[DIRENT_NAME_AT..])
-                    .expect("the kernel terminates names");
-                if name.to_bytes().first().is_some_and(u8::is_ascii_digit)
-                    && let Some(group) = live_group_of(&self.proc, name)?
-                {
-                    self.groups.push(group);
-                }
-            }
-        }
+        })?;
         self.groups.sort_unstable();
         Ok(())
+    }
+}
+
+/// What a stat line says of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub pid: i32,
+    pub parent: i32,
+    pub group: i32,
+    /// Nothing of it runs any more.
+    pub dead: bool,
+}
+
+/// Calls `each` with every process that `proc`, a directory at its start, lists. Allocates nothing.
+///
+/// # Errors
+/// The kernel's error when the listing could not be finished.
+pub(super) fn for_each_process(
+    proc: &OwnedFd,
+    listing: &mut [u8],
+    mut each: impl FnMut(Stat),
+) -> Result<(), Errno> {
+    loop {
+        let filled = list(proc, listing)?;
+        if filled == 0 {
+            return Ok(());
+        }
+        let mut rest = &listing[..filled];
+        while !rest.is_empty() {
+            let length = u16::from_ne_bytes([rest[DIRENT_LENGTH_AT], rest[DIRENT_LENGTH_AT + 1]]);
+            let (entry, next) = rest.split_at(usize::from(length));
+            rest = next;
+            let name = CStr::from_bytes_until_nul(&entry[DIRENT_NAME_AT..])
+                .expect("the kernel terminates names");
+            if name.to_bytes().first().is_some_and(u8::is_ascii_digit)
+                && let Some(stat) = stat_of(proc, name)?
+            {
+                each(stat);
+            }
+        }
     }
 }
 
@@ -118,8 +143,8 @@ fn list(directory: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     Ok(usize::try_from(filled).expect("not negative, as it is no error"))
 }
 
-/// The group of one process; `None` when it is dead or vanished since it was listed.
-fn live_group_of(proc: &OwnedFd, pid: &CStr) -> Result<Option<i32>, Errno> {
+/// `None` when it vanished since it was listed, or is hidden.
+fn stat_of(proc: &OwnedFd, pid: &CStr) -> Result<Option<Stat>, Errno> {
     let mut path = [0; 32];
     let mut end = 0;
     for part in [pid.to_bytes(), b"/stat\0"] {
@@ -142,24 +167,32 @@ fn live_group_of(proc: &OwnedFd, pid: &CStr) -> Result<Option<i32>, Errno> {
     }
 }
 
-/// The process group in a stat line, `None` when the process is dead.
+/// `None` when the line is cut off.
 ///
 /// The name is the process's own choice and may hold spaces and parentheses; what follows the last `)` is numbers. A
 /// process whose first thread has ended while others run is shown as a zombie, with more than one thread left.
-fn parse(line: &[u8]) -> Option<i32> {
+fn parse(line: &[u8]) -> Option<Stat> {
     let name_end = line.iter().rposition(|&byte| byte == b')')?;
+    let pid = line.split(|&byte| byte == b' ').next()?;
+    let pid = str::from_utf8(pid).ok()?.parse().ok()?;
     let mut fields = line[name_end + 1..]
         .split(u8::is_ascii_whitespace)
         .filter(|field| !field.is_empty())
         .map(|field| str::from_utf8(field).unwrap_or(""));
     let state = fields.next()?;
-    let group = fields.nth(1)?.parse().ok()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
     let dead = match state {
         "X" | "x" => true,
         "Z" => fields.nth(14)?.parse::<u64>().ok()? <= 1,
         _ => false,
     };
-    (!dead).then_some(group)
+    Some(Stat {
+        pid,
+        parent,
+        group,
+        dead,
+    })
 }
 
 #[cfg(test)]
@@ -168,8 +201,8 @@ mod tests {
 
     use super::*;
     use crate::process::{
-        Delivery, Spawned, spawn,
-        testing::{launch, read_line, wait_for_exit},
+        Delivery, Spawned,
+        testing::{launch, read_line, reap, spawn, wait_for_exit},
     };
 
     fn line(name: &str, state: char, threads: u64) -> String {
@@ -181,18 +214,27 @@ mod tests {
     #[test]
     fn names_with_spaces_and_parentheses_are_no_fields() {
         for name in ["sh", "a b", ") Z 9 9 (", "))", "", "\n"] {
-            assert_eq!(parse(line(name, 'S', 1).as_bytes()), Some(77), "{name:?}");
+            let expected = Stat {
+                pid: 42,
+                parent: 1,
+                group: 77,
+                dead: false,
+            };
+            assert_eq!(
+                parse(line(name, 'S', 1).as_bytes()),
+                Some(expected),
+                "{name:?}"
+            );
         }
     }
 
     #[test]
     fn zombies_and_dead_are_not_alive_unless_threads_remain() {
-        assert_eq!(parse(line("x", 'Z', 1).as_bytes()), None);
-        assert_eq!(parse(line("x", 'Z', 0).as_bytes()), None);
-        assert_eq!(parse(line("x", 'X', 1).as_bytes()), None);
-        assert_eq!(parse(line("x", 'Z', 2).as_bytes()), Some(77));
+        let dead = |state, threads| parse(line("x", state, threads).as_bytes()).unwrap().dead;
+        assert!(dead('Z', 1) && dead('Z', 0) && dead('X', 1));
+        assert!(!dead('Z', 2));
         for state in ['R', 'S', 'D', 'T', 't', 'I'] {
-            assert_eq!(parse(line("x", state, 1).as_bytes()), Some(77));
+            assert!(!dead(state, 1));
         }
     }
 
@@ -213,7 +255,7 @@ mod tests {
             Census::new().unwrap().alive(leader.pid(), Instant::now()),
             Ok(0)
         );
-        leader.reap().unwrap();
+        reap(leader).unwrap();
     }
 
     #[test]
@@ -239,7 +281,7 @@ mod tests {
             Ok(0),
             "the newer scan serves as well"
         );
-        leader.reap().unwrap();
+        reap(leader).unwrap();
     }
 
     #[test]
@@ -250,7 +292,7 @@ mod tests {
                     let Spawned { leader, .. } =
                         spawn(&launch(&["/bin/sh", "-c", "exit 0"])).unwrap();
                     wait_for_exit(&leader);
-                    leader.reap().unwrap();
+                    reap(leader).unwrap();
                 }
             });
             let mut census = Census::new().unwrap();

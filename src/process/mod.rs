@@ -1,27 +1,46 @@
-//! One child: spawning, its process group, reaping.
+//! One child: starting, its process group, its descendants, reaping.
 //!
-//! A child is the leader of its own kernel session and process group, so one number is its pid, its group's id and its
-//! session's id. The kernel keeps that number from being used again for as long as the leader is not reaped, even as a
-//! zombie; [`Leader`] is the proof that it isn't. From that follows the order in which a child ends:
+//! Four kinds of process work together, all but the last small and single-threaded:
+//!
+//! - the server asks for starts and sends signals;
+//! - the nursery, its child, forks keepers;
+//! - a keeper is the parent of one leader and adopts every orphan of that session, however it left the group;
+//! - the leader is the program that was asked for.
+//!
+//! Each keeper has a control socket to the server. Its end, which the kernel brings about whatever the server dies of,
+//! means that the session is over, and the keeper kills what is left of it.
+//!
+//! A leader leads its own kernel session and process group, so one number is its pid, its group's id and its session's
+//! id. The kernel keeps that number from being used again for as long as the leader is not reaped, even as a zombie;
+//! [`Leader`] is the proof that it isn't. From that follows the order in which a session ends:
 //!
 //! 1. The leader exits (its pidfd becomes readable), or was told to with TERM and CONT to the group.
 //! 2. The group gets KILL while the leader is a zombie: the number still means this group and nothing else.
 //! 3. [`Census`] confirms that no member runs.
-//! 4. [`Leader::reap`] takes the status. From here on no signal may be sent to the number, and none can be: the `Leader`
-//!    is gone.
+//! 4. [`Leader::reap`] has the status taken. From here on no signal may be sent to the number, and none can be: the
+//!    `Leader` is gone.
+//! 5. Once the output has settled, [`Reaping`] is dropped: descendants that left the group are killed and reaped.
 //!
-//! Left to others: when to send what (the session), and descendants that left the group.
+//! Left to others: when to send what, and when the output has settled (the session).
 
+mod children;
+mod exec;
 mod group;
+mod keeper;
+mod leader;
+mod nursery;
 mod prepare;
-mod reaper;
+mod request;
 mod spawn;
 #[cfg(test)]
 pub(crate) mod testing;
+mod wait;
+mod wire;
 
 pub use group::Census;
+pub use leader::{Delivery, Exit, Leader, Reaping, Unconfirmed};
+pub use nursery::Nursery;
 pub use prepare::prepare;
-pub use reaper::{Delivery, Exit, Leader};
 pub use spawn::{Launch, Spawned, spawn};
 
 /// Why a child could not be started; each variant has its own advice for the client.
@@ -39,6 +58,8 @@ pub enum SpawnError {
     TooLarge,
     /// The process, memory or descriptor limit is reached.
     OutOfProcesses,
+    /// The nursery, or this start's keeper, was killed by somebody.
+    NurseryGone,
     /// Any other kernel error.
     Other(nix::errno::Errno),
 }

@@ -1,10 +1,10 @@
 //! Starting a child: its own kernel session and process group, descriptors 0 to 2, a clean signal state, the checked
 //! working directory, and nothing else of this process.
 //!
-//! `posix_spawn` runs on a borrowed address space until exec, so its price doesn't grow with this process's memory (a
-//! fork's does), and it reports the error of every step, exec included. It searches no path and starts no shell for a file
-//! without a known format. Every descriptor of this process is close-on-exec from its creation, so that threads may start
-//! children at the same time without one inheriting the other's pipes.
+//! The server makes the pipes and asks for the rest: a spare keeper is the one that starts the child
+//! ([`super::keeper`], [`super::exec`]) and reports the error of every step, exec included. No path is searched and no
+//! shell is started for a file without a known format. Since the server itself never forks here, neither its memory nor
+//! its other descriptors have a way into a child.
 
 #![allow(unsafe_code)]
 
@@ -12,30 +12,35 @@ use std::{
     ffi::{CStr, CString, OsStr},
     fs::{self, File},
     io::Read,
-    mem::MaybeUninit,
     os::{
-        fd::{AsRawFd, FromRawFd, OwnedFd},
+        fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     },
     path::Path,
-    ptr,
 };
 
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, OFlag, fcntl, open},
-    sys::stat::Mode,
+    sys::{
+        socket::{AddressFamily, SockFlag, SockType, socketpair},
+        stat::Mode,
+    },
     unistd::{AccessFlags, Pid, access, pipe2},
 };
 
-use super::{Leader, SpawnError};
-use crate::config::StdinKind;
+use super::{
+    Leader, Nursery, SpawnError, request,
+    wire::{self, REPLY_BYTES, Received, Reply},
+};
+use crate::config::{Restrictions, StdinKind};
 
 /// A child to be started, checked and in the form that the kernel takes.
 #[derive(Debug)]
 pub struct Launch {
     argv: Vec<CString>,
     env: Vec<CString>,
+    restrictions: Restrictions,
     cwd: OwnedFd,
     stdin: StdinKind,
 }
@@ -72,9 +77,20 @@ impl Launch {
         Ok(Launch {
             argv,
             env: variables,
+            restrictions: Restrictions::default(),
             cwd,
             stdin,
         })
+    }
+}
+
+impl Launch {
+    /// The same launch under these restrictions.
+    pub fn restricted(self, restrictions: Restrictions) -> Launch {
+        Launch {
+            restrictions,
+            ..self
+        }
     }
 }
 
@@ -91,12 +107,12 @@ pub struct Spawned {
     pub stderr: OwnedFd,
 }
 
-/// Starts a child. Blocks until its exec has succeeded or failed: about 0.1 ms, longer when the executable must come from
+/// Starts a child. Blocks until its exec has succeeded or failed: well under 1 ms, longer when the executable must come from
 /// a slow disk. May be called from several threads at once.
 ///
 /// # Errors
-/// See [`SpawnError`]. Nothing is left then: no process, no zombie, no descriptor.
-pub fn spawn(launch: &Launch) -> Result<Spawned, SpawnError> {
+/// See [`SpawnError`]. Nothing is left then: no process, no descriptor; the keeper is gone a moment later.
+pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> {
     let (stdin, child_stdin) = match launch.stdin {
         StdinKind::Pipe => {
             let (theirs, ours) = pipe()?;
@@ -104,46 +120,58 @@ pub fn spawn(launch: &Launch) -> Result<Spawned, SpawnError> {
         }
         StdinKind::Null => {
             let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-            let null = open("/dev/null", flags, Mode::empty()).and_then(above_stderr);
+            let null = open("/dev/null", flags, Mode::empty());
             (None, null.map_err(resources)?)
         }
     };
     let (stdout, child_stdout) = pipe()?;
     let (stderr, child_stderr) = pipe()?;
-
-    let mut actions = FileActions::new().map_err(resources)?;
-    actions.enter(&launch.cwd).map_err(resources)?;
-    for (theirs, number) in [(&child_stdin, 0), (&child_stdout, 1), (&child_stderr, 2)] {
-        actions.duplicate(theirs, number).map_err(resources)?;
-    }
-    let attributes = Attributes::new().map_err(resources)?;
-    let program = launch.argv[0].as_c_str();
-    let argv = pointers(&launch.argv);
-    let env = pointers(&launch.env);
-    let mut pid = 0;
-    // SAFETY: `program` and the strings behind `argv` and `env` are NUL-terminated and owned by `launch`, the two lists
-    // end with a null pointer, `actions` and `attributes` are initialised, and all of them are borrowed until the call
-    // returns, which is after the child has left this address space by exec or exit. The child runs libc's code only.
-    let failed = unsafe {
-        libc::posix_spawn(
-            &mut pid,
-            program.as_ptr(),
-            &actions.0,
-            &attributes.0,
-            argv.as_ptr(),
-            env.as_ptr(),
-        )
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let control = socketpair(AddressFamily::Unix, SockType::Stream, None, flags);
+    let (keeper, theirs) = control.map_err(resources)?;
+    let keeper = above_stderr(keeper).map_err(resources)?;
+    let handover = [
+        theirs.as_fd(),
+        launch.cwd.as_fd(),
+        child_stdin.as_fd(),
+        child_stdout.as_fd(),
+        child_stderr.as_fd(),
+    ];
+    nursery.hand_over(handover).map_err(resources)?;
+    drop((theirs, child_stdin, child_stdout, child_stderr));
+    // Whoever doesn't read it all says why in the reply, or is gone.
+    let body = request::encode(&launch.argv, &launch.env, &launch.restrictions);
+    wire::send_all(keeper.as_fd(), &body).ok();
+    let mut reply = [0; REPLY_BYTES];
+    let mut received = Received::default();
+    let length = match wire::receive(keeper.as_fd(), &mut reply, &mut received, 0) {
+        Ok(length) => length,
+        Err(Errno::ECONNRESET) => 0,
+        Err(errno) => return Err(resources(errno)),
     };
-    if failed != 0 {
-        return Err(classify(Errno::from_raw(failed), program));
+    let [pidfd, ..] = received;
+    match (length, Reply::decode(&reply), pidfd) {
+        (REPLY_BYTES, Some(Reply::Started(pid)), Some(pidfd)) => Ok(Spawned {
+            leader: Leader::new(
+                Pid::from_raw(pid),
+                above_stderr(pidfd).map_err(resources)?,
+                keeper,
+            ),
+            stdin,
+            stdout,
+            stderr,
+        }),
+        (
+            REPLY_BYTES,
+            Some(Reply::Failed {
+                errno,
+                at_exec: true,
+            }),
+            _,
+        ) => Err(classify(errno, &launch.argv[0])),
+        (REPLY_BYTES, Some(Reply::Failed { errno, .. }), _) => Err(resources(errno)),
+        _ => Err(SpawnError::NurseryGone),
     }
-    let leader = Leader::adopt(Pid::from_raw(pid)).map_err(resources)?;
-    Ok(Spawned {
-        leader,
-        stdin,
-        stdout,
-        stderr,
-    })
 }
 
 /// (read end, write end), both close-on-exec and above descriptor 2.
@@ -153,7 +181,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), SpawnError> {
     ends.map_err(resources)
 }
 
-/// Were a source number one of the targets 0 to 2, one duplication could overwrite the source of the next.
+/// A process that was launched without some of 0 to 2 must not give these numbers to a pipe: it logs to 2.
 fn above_stderr(fd: OwnedFd) -> Result<OwnedFd, Errno> {
     if fd.as_raw_fd() > 2 {
         return Ok(fd);
@@ -163,26 +191,14 @@ fn above_stderr(fd: OwnedFd) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }
 
-/// The list that exec takes. Valid for as long as `strings` is borrowed.
-fn pointers(strings: &[CString]) -> Vec<*mut libc::c_char> {
-    // exec takes `char *const[]` and doesn't write to the strings.
-    let each = strings.iter().map(|string| string.as_ptr().cast_mut());
-    each.chain([ptr::null_mut()]).collect()
-}
-
-fn check(returned: libc::c_int) -> Result<(), Errno> {
-    // The posix_spawn family returns the error and doesn't set errno.
-    if returned == 0 {
-        Ok(())
-    } else {
-        Err(Errno::from_raw(returned))
-    }
-}
-
 /// Errors of the steps around exec, none of which is about the executable.
 fn resources(errno: Errno) -> SpawnError {
     match errno {
-        Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE => SpawnError::OutOfProcesses,
+        // ETOOMANYREFS: as many descriptors of this user are in flight as one process may have open.
+        Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE | Errno::ETOOMANYREFS => {
+            SpawnError::OutOfProcesses
+        }
+        Errno::EPIPE | Errno::ECONNRESET | Errno::ENOTCONN => SpawnError::NurseryGone,
         errno => SpawnError::Other(errno),
     }
 }
@@ -220,82 +236,6 @@ fn is_script(path: &Path) -> bool {
     file.and_then(|file| file.take(2).read_to_end(&mut start))
         .is_ok()
         && start == b"#!"
-}
-
-/// What the child does with descriptors before exec, in order.
-struct FileActions(libc::posix_spawn_file_actions_t);
-
-impl FileActions {
-    fn new() -> Result<FileActions, Errno> {
-        let mut actions = MaybeUninit::uninit();
-        // SAFETY: the pointer is to a local of the right size, which the call initialises when it returns 0.
-        check(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
-        // SAFETY: initialised above. The type holds no pointer to itself, so it may be moved.
-        Ok(FileActions(unsafe { actions.assume_init() }))
-    }
-
-    fn enter(&mut self, directory: &OwnedFd) -> Result<(), Errno> {
-        // SAFETY: `self` is initialised. The number is only recorded; `spawn` borrows its owner until the child has used it.
-        check(unsafe {
-            libc::posix_spawn_file_actions_addfchdir_np(&mut self.0, directory.as_raw_fd())
-        })
-    }
-
-    fn duplicate(&mut self, fd: &OwnedFd, number: libc::c_int) -> Result<(), Errno> {
-        // SAFETY: as in `enter`.
-        check(unsafe {
-            libc::posix_spawn_file_actions_adddup2(&mut self.0, fd.as_raw_fd(), number)
-        })
-    }
-}
-
-impl Drop for FileActions {
-    fn drop(&mut self) {
-        // SAFETY: initialised by `new`, and never used again.
-        unsafe { libc::posix_spawn_file_actions_destroy(&mut self.0) };
-    }
-}
-
-/// Own session (hence own group), every signal at its default, none blocked.
-struct Attributes(libc::posix_spawnattr_t);
-
-impl Attributes {
-    fn new() -> Result<Attributes, Errno> {
-        let mut attributes = MaybeUninit::uninit();
-        // SAFETY: the pointer is to a local of the right size, which the call initialises when it returns 0.
-        check(unsafe { libc::posix_spawnattr_init(attributes.as_mut_ptr()) })?;
-        // SAFETY: initialised above. The type holds no pointer to itself, so it may be moved.
-        let mut attributes = Attributes(unsafe { attributes.assume_init() });
-        let flags = libc::POSIX_SPAWN_SETSID
-            | libc::c_short::try_from(libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF)
-                .expect("flags of a short");
-        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: a signal set is integers, so every pattern of bits is one, and both sets are written before they are
-        // read; all pointers are to locals that outlive the calls.
-        unsafe {
-            none.as_mut_ptr().write_bytes(0, 1);
-            // Not sigfillset: it leaves out the two signals that libc keeps to itself, which glibc's child then ignores.
-            all.as_mut_ptr().write_bytes(0xff, 1);
-            check(libc::posix_spawnattr_setsigmask(
-                &mut attributes.0,
-                none.as_ptr(),
-            ))?;
-            check(libc::posix_spawnattr_setsigdefault(
-                &mut attributes.0,
-                all.as_ptr(),
-            ))?;
-            check(libc::posix_spawnattr_setflags(&mut attributes.0, flags))?;
-        }
-        Ok(attributes)
-    }
-}
-
-impl Drop for Attributes {
-    fn drop(&mut self) {
-        // SAFETY: initialised by `new`, and never used again.
-        unsafe { libc::posix_spawnattr_destroy(&mut self.0) };
-    }
 }
 
 #[cfg(test)]

@@ -5,14 +5,22 @@
 use std::{
     fs::File,
     io::Read,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     process::Command,
+    sync::LazyLock,
 };
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::{Exit, Launch, Leader, Spawned, spawn};
+use super::{Exit, Launch, Leader, Nursery, SpawnError, Spawned, Unconfirmed};
 use crate::config::StdinKind;
+
+/// One for all tests of this binary.
+static NURSERY: LazyLock<Nursery> = LazyLock::new(|| Nursery::start().unwrap());
+
+pub(super) fn spawn(launch: &Launch) -> Result<Spawned, SpawnError> {
+    super::spawn(launch, &NURSERY)
+}
 
 pub(super) fn root() -> OwnedFd {
     File::open("/").unwrap().into()
@@ -29,9 +37,20 @@ pub(super) fn launch_in(argv: &[&str], cwd: OwnedFd, stdin: StdinKind) -> Launch
 
 /// Blocks until the leader is a zombie.
 pub(super) fn wait_for_exit(leader: &Leader) {
-    let mut fds = [PollFd::new(leader.pidfd(), PollFlags::POLLIN)];
-    poll(&mut fds, PollTimeout::NONE).unwrap();
+    wait_readable(leader.pidfd());
     assert!(leader.has_exited());
+}
+
+pub(super) fn wait_readable(fd: BorrowedFd<'_>) {
+    let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::NONE).unwrap();
+}
+
+/// Reaps a leader that has exited, and ends its session.
+pub(super) fn reap(leader: Leader) -> Result<Exit, Unconfirmed> {
+    let reaping = leader.reap();
+    wait_readable(reaping.keeper());
+    reaping.exit()
 }
 
 pub(super) fn read_to_end(fd: OwnedFd) -> String {
@@ -60,11 +79,13 @@ pub(super) fn run(launch: &Launch) -> (Exit, String) {
     } = spawn(launch).unwrap();
     let text = read_to_end(stdout);
     wait_for_exit(&leader);
-    (leader.reap().unwrap(), text)
+    (reap(leader).unwrap(), text)
 }
 
 /// Runs `body` on a thread with its own descriptor table, where nothing that other tests open can be seen.
 pub(super) fn with_private_descriptors(body: impl FnOnce() + Send) {
+    // Started in a private table, it would end with the thread.
+    LazyLock::force(&NURSERY);
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // SAFETY: an integer argument; from here on this thread's table is a copy. Descriptors of other threads stay

@@ -4,6 +4,7 @@
 //! group, and the clock.
 
 use std::{
+    os::fd::BorrowedFd,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -19,12 +20,12 @@ use tokio::{
 use crate::{
     arena::Stream,
     io::{Sink, Source, Stop, Watch},
-    process::{Exit, Leader, Spawned},
+    process::{Exit, Leader, Reaping, Spawned, Unconfirmed},
     session::{
         Session,
         input::{self, WriteJob},
         io_thread::IoThread,
-        lifecycle::{Actions, Finish, Lifecycle},
+        lifecycle::{Actions, CONFIRM, Finish, Lifecycle},
         pump::{self, PumpEnd},
         snapshot::{Output, Reason, Status},
     },
@@ -41,11 +42,12 @@ const SETTLE: Duration = Duration::from_millis(2);
 /// Runs a session whose child has just been started, until it is final and its output has settled.
 ///
 /// # Cancel safety
-/// Runs as a task of its own. Dropped with the runtime, it kills the group and reaps the leader ([`Leader`]'s drop).
+/// Runs as a task of its own. Dropped with the runtime, it has the keeper end the session ([`Leader`]'s drop).
 pub async fn run(
     session: Arc<Session>,
     child: Spawned,
     timeout_at: Instant,
+    allow_detach: bool,
     writes: mpsc::Receiver<WriteJob>,
     thread: Rc<IoThread>,
 ) {
@@ -59,13 +61,11 @@ pub async fn run(
         let stdin = stdin.map(|fd| Sink::new(thread.backend, fd)).transpose()?;
         let stdout = Source::new(thread.backend, stdout)?;
         let stderr = Source::new(thread.backend, stderr)?;
-        let pidfd = leader.pidfd().try_clone_to_owned();
-        let exit = Watch::new(
-            pidfd.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?,
-        )?;
-        Result::<_, Errno>::Ok((stdin, stdout, stderr, exit))
+        let exit = watch(leader.pidfd())?;
+        let keeper = watch(leader.keeper())?;
+        Result::<_, Errno>::Ok((stdin, stdout, stderr, exit, keeper))
     })();
-    let (stdin, stdout, stderr, exit) = match pipes {
+    let (stdin, stdout, stderr, exit, keeper) = match pipes {
         Ok(pipes) => pipes,
         Err(error) => {
             tracing::error!(session = session.id(), %error, "a new session's pipes could not be watched; it is killed");
@@ -100,23 +100,45 @@ pub async fn run(
         thread,
         life: Lifecycle::new(timeout_at),
         leader: Some(leader),
+        ending: None,
         drained: None,
         drain_until: None,
         settle_at: None,
         stop,
     };
-    driver.watch(pumps, &exit).await;
-    if let Some(leader) = driver.leader.take() {
-        spawn_local(reap_later(leader, exit));
+    driver.watch(pumps, &exit, &keeper).await;
+    // The output has settled. What has left the group goes with `ending`, unless it may stay; an end that was asked for
+    // is the end of all.
+    if let Some(ending) = &driver.ending
+        && allow_detach
+        && ending.status == Status::Exited
+    {
+        ending.reaping.leave_descendants();
     }
+}
+
+fn watch(fd: BorrowedFd<'_>) -> Result<Watch, Errno> {
+    let own = fd.try_clone_to_owned();
+    Watch::new(own.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?)
+}
+
+/// A session that is over but for the leader's status, which its keeper was asked for.
+struct Ending {
+    reaping: Reaping,
+    status: Status,
+    reason: Reason,
+    /// Until when the answer is waited for; absent once it came.
+    answer_by: Option<Instant>,
 }
 
 struct Driver {
     session: Arc<Session>,
     thread: Rc<IoThread>,
     life: Lifecycle,
-    /// Absent once reaped.
+    /// Absent once its keeper was told to reap it, or the session has failed.
     leader: Option<Leader>,
+    /// Kept until the output has settled: descendants that left the group are drained before they are killed.
+    ending: Option<Ending>,
     /// How the pumps ended, once both did.
     drained: Option<Output>,
     /// Set when the session is final and the pumps still run.
@@ -127,16 +149,27 @@ struct Driver {
 }
 
 impl Driver {
-    async fn watch(&mut self, pumps: (JoinHandle<PumpEnd>, JoinHandle<PumpEnd>), exit: &Watch) {
+    async fn watch(
+        &mut self,
+        pumps: (JoinHandle<PumpEnd>, JoinHandle<PumpEnd>),
+        exit: &Watch,
+        keeper: &Watch,
+    ) {
         let session = Arc::clone(&self.session);
         let drained = async { tokio::join!(pumps.0, pumps.1) };
         tokio::pin!(drained);
-        let mut exit_seen = false;
+        let (mut exit_seen, mut keeper_heard) = (false, false);
         loop {
-            let due = [self.life.next_due(), self.drain_until, self.settle_at]
-                .into_iter()
-                .flatten()
-                .min();
+            let answer_by = self.ending.as_ref().and_then(|ending| ending.answer_by);
+            let due = [
+                self.life.next_due(),
+                self.drain_until,
+                self.settle_at,
+                answer_by,
+            ]
+            .into_iter()
+            .flatten()
+            .min();
             let actions = tokio::select! {
                 biased;
                 _ = exit.ready(), if !exit_seen => {
@@ -145,6 +178,11 @@ impl Driver {
                     self.life.leader_exited(Instant::now())
                 }
                 () = session.end_requested.notified() => self.take_request(),
+                _ = keeper.ready(), if !keeper_heard => {
+                    // A keeper speaks once, or dies; readable, it stays so.
+                    keeper_heard = true;
+                    self.hear_keeper()
+                }
                 ends = &mut drained, if self.drained.is_none() => {
                     self.pumps_ended(&ends);
                     Actions::default()
@@ -180,6 +218,10 @@ impl Driver {
             self.drain_until = None;
             self.stop.request();
         }
+        let unanswered = |ending: &Ending| ending.answer_by.is_some_and(|at| now >= at);
+        if self.ending.as_ref().is_some_and(unanswered) {
+            self.take_answer();
+        }
         let Some(leader) = self.leader.as_ref() else {
             return Actions::default();
         };
@@ -193,6 +235,33 @@ impl Driver {
             }
         };
         self.life.due(now, || leader.has_exited(), others)
+    }
+
+    fn hear_keeper(&mut self) -> Actions {
+        if self.ending.is_some() {
+            self.take_answer();
+            return Actions::default();
+        }
+        tracing::error!(
+            session = self.session.id(),
+            "the keeper of a session was killed"
+        );
+        self.life.keeper_lost()
+    }
+
+    /// Publishes how the leader ended: by the keeper's answer, or unconfirmed without one.
+    fn take_answer(&mut self) {
+        let Some(ending) = &mut self.ending else {
+            return;
+        };
+        if ending.answer_by.take().is_none() {
+            return;
+        }
+        let (status, reason) = (ending.status, ending.reason);
+        match ending.reaping.exit() {
+            Ok(exit) => self.publish(status, reason, Some(exit)),
+            Err(Unconfirmed) => self.publish(Status::Failed, reason, None),
+        }
     }
 
     fn pumps_ended(
@@ -245,19 +314,18 @@ impl Driver {
                     session = self.session.id(),
                     "the end of a killed group could not be confirmed"
                 );
+                self.leader = None;
                 self.publish(Status::Failed, reason, None);
             }
-            Some(Finish::Reap(status, reason)) => match self.leader.take().map(Leader::reap) {
-                Some(Ok(exit)) if exit.code.is_some() || exit.signal.is_some() => {
-                    self.publish(status, reason, Some(exit));
-                }
-                // The kernel no longer knew the child: how it ended can't be told.
-                Some(Ok(_)) | None => self.publish(Status::Failed, reason, None),
-                Some(Err(leader)) => {
-                    self.leader = Some(leader);
-                    self.publish(Status::Failed, reason, None);
-                }
-            },
+            Some(Finish::Reap(status, reason)) => {
+                let leader = self.leader.take();
+                self.ending = leader.map(|leader| Ending {
+                    reaping: leader.reap(),
+                    status,
+                    reason,
+                    answer_by: Some(Instant::now() + CONFIRM),
+                });
+            }
         }
     }
 
@@ -307,12 +375,4 @@ fn publish(
     }
     session.changed.notify_waiters();
     session.input_cut.notify_one();
-}
-
-/// A leader that outlived its KILL is held by the kernel; its zombie is taken whenever it comes.
-async fn reap_later(leader: Leader, exit: Watch) {
-    if exit.ready().await.is_ok() {
-        // Its exit and its resources no longer matter: the session is final. What does is that no zombie stays.
-        drop(leader.reap());
-    }
 }

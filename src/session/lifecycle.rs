@@ -36,7 +36,7 @@ pub struct Actions {
 pub enum Finish {
     /// Reap the leader (it has exited) and publish.
     Reap(Status, Reason),
-    /// Publish `Failed` for this reason; reap the leader whenever it exits.
+    /// Publish `Failed` for this reason; the leader is left to its keeper.
     GiveUp(Reason),
 }
 
@@ -104,6 +104,17 @@ impl Lifecycle {
             Phase::Ending { .. } | Phase::Killed { .. } => {
                 self.check_at = Some(now);
                 Actions::default()
+            }
+            Phase::Final => Actions::default(),
+        }
+    }
+
+    /// The leader's parent is gone, and the leader with it: how it ended will never be known.
+    pub fn keeper_lost(&mut self) -> Actions {
+        match self.phase {
+            Phase::Running { .. } => self.finish(Finish::GiveUp(Reason::Natural)),
+            Phase::Ending { reason, .. } | Phase::Killed { reason, .. } => {
+                self.finish(Finish::GiveUp(reason))
             }
             Phase::Final => Actions::default(),
         }
@@ -314,9 +325,25 @@ mod tests {
         assert_eq!(life.leader_exited(t + CONFIRM), Actions::default());
     }
 
+    #[test]
+    fn a_session_without_its_keeper_fails_for_the_reason_that_it_had() {
+        let (mut life, _) = running();
+        let actions = life.keeper_lost();
+        assert!(actions.kill && !actions.term);
+        assert_eq!(actions.finish, Some(Finish::GiveUp(Reason::Natural)));
+        assert_eq!(life.keeper_lost(), Actions::default());
+        let (mut life, t) = running();
+        life.end(Reason::User, t + ms(500), t, || false);
+        assert_eq!(
+            life.keeper_lost().finish,
+            Some(Finish::GiveUp(Reason::User))
+        );
+    }
+
     #[derive(Clone, Debug)]
     enum Event {
         Exit,
+        KeeperLost,
         End(u64),
         Due(usize),
     }
@@ -324,6 +351,7 @@ mod tests {
     fn event() -> impl Strategy<Value = Event> {
         prop_oneof![
             Just(Event::Exit),
+            Just(Event::KeeperLost),
             (0u64..2_000).prop_map(Event::End),
             (0usize..3).prop_map(Event::Due),
         ]
@@ -342,6 +370,7 @@ mod tests {
                 let actions = match event {
                     Event::Exit if exited => continue,
                     Event::Exit => { exited = true; life.leader_exited(now) }
+                    Event::KeeperLost => life.keeper_lost(),
                     Event::End(grace) => life.end(Reason::User, now + ms(grace), now, || exited),
                     Event::Due(others) => life.due(now, || exited, || others),
                 };

@@ -135,7 +135,7 @@ impl Session {
             output: state.output,
             truncated: state.log.truncated(),
             cpu_ms: exit.map(|exit| u64::try_from(exit.cpu.as_millis()).unwrap_or(u64::MAX)),
-            max_rss_bytes: exit.and_then(|exit| exit.max_rss_bytes),
+            max_rss_bytes: exit.map(|exit| exit.max_rss_bytes),
         }
     }
 

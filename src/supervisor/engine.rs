@@ -12,8 +12,8 @@ use tokio::{sync::mpsc, task::spawn_local, time::sleep};
 
 use crate::{
     arena::Slab,
-    io::{Backend, READ_BYTES, Runtime},
-    process::{Census, Spawned},
+    io::{Backend, READ_BYTES, Runtime, Watch},
+    process::{Census, Nursery, Spawned},
     session::{Session, driver, input::WriteJob, io_thread::IoThread},
     supervisor::table::Table,
     text::utf8::Scratch,
@@ -31,6 +31,8 @@ pub struct Adoption {
     pub child: Spawned,
     /// When its time is up.
     pub timeout_at: Instant,
+    /// Whether descendants that left its group may stay when it has ended by itself.
+    pub allow_detach: bool,
     /// Its writes.
     pub writes: mpsc::Receiver<WriteJob>,
 }
@@ -42,6 +44,7 @@ pub struct Adoption {
 pub fn start(
     backend: Backend,
     slab: Slab,
+    nursery: Arc<Nursery>,
     table: Arc<Table>,
     retention: Duration,
 ) -> io::Result<(mpsc::Sender<Adoption>, JoinHandle<()>)> {
@@ -62,6 +65,7 @@ pub fn start(
             runtime.block_on(async move {
                 let scratch = Scratch::new(READ_BYTES);
                 let shared = Rc::new(IoThread::new(backend, slab, scratch, census));
+                spawn_local(watch(nursery));
                 while let Some(adoption) = adoptions.recv().await {
                     spawn_local(host(
                         adoption,
@@ -79,14 +83,41 @@ pub fn start(
     }
 }
 
+/// Without a nursery nothing can be started any more; what runs goes on.
+async fn watch(nursery: Arc<Nursery>) {
+    let gone = nursery
+        .gone()
+        .try_clone_to_owned()
+        .map_err(|error| error.to_string());
+    let gone = gone.and_then(|gone| Watch::new(gone).map_err(|errno| errno.to_string()));
+    match gone {
+        Ok(gone) => {
+            if gone.ready().await.is_ok() {
+                nursery.reap();
+                tracing::error!("the nursery was killed: no process can be started any more");
+            }
+        }
+        Err(error) => tracing::warn!(error, "the nursery can't be watched"),
+    }
+}
+
 async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, retention: Duration) {
     let Adoption {
         session,
         child,
         timeout_at,
+        allow_detach,
         writes,
     } = adoption;
-    driver::run(Arc::clone(&session), child, timeout_at, writes, shared).await;
+    driver::run(
+        Arc::clone(&session),
+        child,
+        timeout_at,
+        allow_detach,
+        writes,
+        shared,
+    )
+    .await;
     let since_end = session
         .state()
         .ended

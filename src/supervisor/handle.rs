@@ -23,7 +23,7 @@ use crate::{
     config::{Config, Profile, StdinKind, limits},
     io::Backend,
     policy::{child_env, open_cwd},
-    process::{Launch, SpawnError, Spawned, spawn},
+    process::{Launch, Nursery, SpawnError, Spawned, spawn},
     session::{
         Session,
         input::{WriteEnd, WriteJob},
@@ -86,19 +86,22 @@ struct Shared {
     config: Config,
     table: Arc<Table>,
     slab: Slab,
+    nursery: Arc<Nursery>,
     adoptions: mpsc::Sender<Adoption>,
     /// One permit for each start that may be in its thread.
     launches: Arc<Semaphore>,
 }
 
 impl Handle {
-    /// Reserves the arena and starts the I/O thread. The thread ends when the last handle is gone.
+    /// Reserves the arena and starts the I/O thread. The thread ends when the last handle is gone, and its sessions with it.
+    /// Children are started by `nursery`.
     ///
     /// # Errors
     /// The arena's address space, the thread or its runtime can't be had.
     pub fn start_engine(
         config: Config,
         backend: Backend,
+        nursery: Arc<Nursery>,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let per_record = max_blocks(config.buffer_bytes);
         // Two reads are in flight for each session whose pipes are open: up to `max_sessions` that run and, for a
@@ -106,12 +109,18 @@ impl Handle {
         let slab = Slab::new(config.max_records * (per_record + 2))?;
         let table = Arc::new(Table::new(config.max_sessions, config.max_records));
         let retention = Duration::from_secs(config.retention_seconds);
-        let (adoptions, thread) =
-            engine::start(backend, slab.clone(), Arc::clone(&table), retention)?;
+        let (adoptions, thread) = engine::start(
+            backend,
+            slab.clone(),
+            Arc::clone(&nursery),
+            Arc::clone(&table),
+            retention,
+        )?;
         let shared = Arc::new(Shared {
             config,
             table,
             slab,
+            nursery,
             adoptions,
             launches: Arc::new(Semaphore::new(LAUNCHES)),
         });
@@ -156,6 +165,7 @@ impl Handle {
             session: Arc::clone(&session),
             child,
             timeout_at,
+            allow_detach: profile.allow_detach,
             writes: write_queue,
         };
         self.shared
@@ -192,7 +202,7 @@ impl Handle {
         thread::Builder::new()
             .name("start".into())
             .spawn(move || {
-                let child = launch(&shared.config, &profile, &request);
+                let child = launch(&shared, &profile, &request);
                 // A child that nobody waits for any more is killed and reaped as its value is dropped.
                 answer.send(child).ok();
                 drop(slot);
@@ -372,7 +382,8 @@ impl From<CursorError> for Refusal {
 }
 
 /// Everything of a start that may block: resolving the directory, opening it, executing.
-fn launch(config: &Config, profile: &Profile, request: &StartRequest) -> Result<Spawned, Refusal> {
+fn launch(shared: &Shared, profile: &Profile, request: &StartRequest) -> Result<Spawned, Refusal> {
+    let config = &shared.config;
     let variables = child_env(profile, &request.env).map_err(Refusal::Env)?;
     let cwd = match &request.cwd {
         Some(cwd) => Path::new(cwd),
@@ -381,7 +392,7 @@ fn launch(config: &Config, profile: &Profile, request: &StartRequest) -> Result<
     let cwd = open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
     let launch = Launch::new(&profile.argv, &variables, cwd, profile.stdin);
     launch
-        .and_then(|launch| spawn(&launch))
+        .and_then(|launch| spawn(&launch.restricted(profile.restrictions), &shared.nursery))
         .map_err(Refusal::StartFailed)
 }
 
@@ -398,7 +409,10 @@ mod tests {
         config.commands.truncate(1);
         config.commands[0].id = "job".to_owned();
         config.commands[0].argv = argv.iter().map(|&arg| arg.to_owned()).collect();
-        Handle::start_engine(config, Backend::Epoll).unwrap().0
+        let nursery = Arc::new(Nursery::start().unwrap());
+        Handle::start_engine(config, Backend::Epoll, nursery)
+            .unwrap()
+            .0
     }
 
     async fn start(host: &Handle) -> Result<Snapshot, Refusal> {

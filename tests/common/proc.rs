@@ -86,6 +86,24 @@ pub fn children_of(parents: &[i32]) -> Vec<Stat> {
         .collect()
 }
 
+/// The living descendants of this process, children of children included.
+pub fn descendants_of(ancestor: i32) -> Vec<Stat> {
+    let all = all();
+    let mut family = vec![ancestor];
+    let mut found: Vec<Stat> = Vec::new();
+    let mut looked_at = 0;
+    while looked_at < family.len() {
+        let parent = family[looked_at];
+        for child in all.iter().filter(|process| process.parent == parent) {
+            family.push(child.pid);
+            found.push(child.clone());
+        }
+        looked_at += 1;
+    }
+    found.retain(|process| !process.is_zombie());
+    found
+}
+
 /// What an open descriptor refers to, for each open descriptor.
 pub fn descriptors(pid: i32) -> Vec<(i32, PathBuf)> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {

@@ -158,16 +158,18 @@ impl Server {
         i32::try_from(self.child.id()).expect("a process id")
     }
 
-    /// The server's own processes: the launched one, and those of its children that run the same binary without
-    /// being a session of their own.
+    /// The server's own processes: the launched one, its nursery and the keepers.
     pub fn processes(&self) -> Vec<i32> {
         let mut pids = vec![self.pid()];
-        let executable = std::fs::read_link(format!("/proc/{}/exe", self.pid())).ok();
-        let children = proc::children_of(&pids).into_iter();
-        pids.extend(children.filter_map(|child| {
-            let same = std::fs::read_link(format!("/proc/{}/exe", child.pid)).ok() == executable;
-            (same && executable.is_some() && child.session != child.pid).then_some(child.pid)
-        }));
+        let mut looked_at = 0;
+        while looked_at < pids.len() {
+            let children = proc::children_of(&pids[looked_at..]);
+            looked_at = pids.len();
+            let own = children
+                .iter()
+                .filter(|child| child.name.starts_with("sluice-"));
+            pids.extend(own.map(|child| child.pid));
+        }
         pids
     }
 

@@ -4,8 +4,8 @@
 //! finding, and a config with several mistakes shows all of them.
 
 use super::{
-    Config, Profile, Results, StdinKind,
-    document::{At, Draft, DraftProfile, Field, Members, Strings},
+    Config, JobLimits, Profile, Restrictions, Results, StdinKind,
+    document::{At, Draft, DraftLimits, DraftProfile, Field, Members, Strings},
     env_names,
     finding::{Findings, one_line, quoted},
     in_memory,

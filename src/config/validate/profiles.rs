@@ -1,7 +1,10 @@
 //! Rules of the approved commands and of the fields of one.
 
+use std::ops::RangeInclusive;
+
 use super::{
-    At, DraftProfile, Field, Findings, Members, Profile, StdinKind, Strings, choice,
+    At, DraftLimits, DraftProfile, Field, Findings, JobLimits, Members, Profile, Restrictions,
+    StdinKind, Strings, choice,
     directories::{Roots, directory_inside},
     env_names::{self, Why},
     limits,
@@ -53,6 +56,10 @@ pub(super) fn profile(
         profile_timeout(at, max_timeout_ms, findings)
     });
     let stdin = stdin(draft.stdin, findings);
+    let allow_detach = optional(draft.allow_detach, |at| Some(at.value));
+    let job_limits = job_limits(draft.limits, findings);
+    let nice = number(draft.nice, &limits::NICE, findings);
+    let umask = optional(draft.umask, |at| umask(&at, findings));
     Some(Profile {
         id: id_is_good.then_some(id)?,
         argv: argv?,
@@ -62,7 +69,57 @@ pub(super) fn profile(
         cwd: cwd?,
         timeout_ms: timeout_ms?,
         stdin: stdin?,
+        allow_detach: allow_detach?.unwrap_or_default(),
+        restrictions: Restrictions {
+            limits: job_limits?,
+            nice: nice?,
+            umask: umask?,
+        },
     })
+}
+
+fn number(
+    field: Field<u64>,
+    bounds: &RangeInclusive<u64>,
+    findings: &mut Findings<'_>,
+) -> Option<Option<u64>> {
+    optional(field, |at| within(at, bounds, findings).map(|at| at.value))
+}
+
+fn job_limits(draft: DraftLimits, findings: &mut Findings<'_>) -> Option<JobLimits> {
+    let cpu_seconds = number(draft.cpu_seconds, &limits::CPU_SECONDS, findings);
+    let memory_bytes = number(draft.memory_bytes, &limits::MEMORY_BYTES, findings);
+    let processes = number(draft.processes, &limits::PROCESSES, findings);
+    let open_files = number(draft.open_files, &limits::OPEN_FILES, findings);
+    let file_bytes = number(draft.file_bytes, &limits::FILE_BYTES, findings);
+    Some(JobLimits {
+        cpu_seconds: cpu_seconds?,
+        memory_bytes: memory_bytes?,
+        processes: processes?,
+        open_files: open_files?,
+        file_bytes: file_bytes?,
+    })
+}
+
+/// Octal digits as umask(1) takes them; a number would be read as decimal.
+fn umask(at: &At<String>, findings: &mut Findings<'_>) -> Option<u64> {
+    let digits = at.value.as_str();
+    let octal =
+        (3..=4).contains(&digits.len()) && digits.bytes().all(|b| (b'0'..=b'7').contains(&b));
+    let mask = octal.then(|| u64::from_str_radix(digits, 8).ok()).flatten();
+    let mask = mask.filter(|mask| *mask <= 0o777);
+    if mask.is_none() {
+        findings.error(
+            &at.path,
+            at.offset,
+            format!(
+                "is {}, but must be octal digits from \"000\" to \"777\"",
+                quoted(digits)
+            ),
+            "write it as umask takes it: \"022\", \"077\"",
+        );
+    }
+    mask
 }
 
 fn command_id(id: &str, path: &str, offset: Option<usize>, findings: &mut Findings<'_>) -> bool {

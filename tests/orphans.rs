@@ -1,0 +1,301 @@
+//! Descendants that leave their group: they belong to their session, end with it, and leave no zombie.
+
+mod common;
+
+use common::{Owner, Server, Session, proc, wait_until};
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+/// The number on the first line of a session's output: the escaped process's id.
+fn escaped(session: &Session) -> i32 {
+    let text = session.wait_for_text("\n");
+    let line = text.lines().next().expect("a line");
+    line.parse().expect("a process id")
+}
+
+/// Waits until the session settled although a process outside its group holds the pipes, and until that process,
+/// whose id the child printed, is gone.
+fn assert_escaped_goes_too(script: &str) {
+    let server = Owner::job(script).set("max_sessions", 1).serve();
+    let session = server.start("job");
+    let escaped = escaped(&session);
+    let _escaped = proc::Doomed::process(escaped);
+    wait_until("it has a group of its own", || {
+        proc::stat(escaped).is_some_and(|process| process.group != session.pid)
+    });
+    session.write("\n");
+    let end = session.wait_settled();
+    assert_eq!(
+        (&end["status"], &end["exit_code"]),
+        (&json!("EXITED"), &json!(0))
+    );
+    assert!(session.read_all().stdout.ends_with("\nhi\n"));
+    wait_until("the escaped process is gone", || {
+        proc::stat(escaped).is_none()
+    });
+    let later = session.status();
+    for field in ["output_complete", "output_incomplete"] {
+        assert_eq!(later[field], end[field], "settled is settled");
+    }
+    // The only place is free again.
+    server.start("job");
+    server.finish();
+}
+
+#[test]
+fn a_descendant_in_another_kernel_session_goes_with_its_session() {
+    assert_escaped_goes_too("setsid sh -c 'echo $$; exec sleep 60' & read go; echo hi");
+}
+
+#[test]
+fn a_double_forked_descendant_goes_with_its_session() {
+    assert_escaped_goes_too("(setsid sh -c 'echo $$; exec sleep 60' &) ; read go; echo hi");
+}
+
+#[test]
+fn an_escaped_descendant_without_pipes_goes_with_its_session() {
+    assert_escaped_goes_too(
+        "(setsid sh -c 'echo $$; exec sleep 60 <&- >&- 2>&-' &) ; read go; echo hi",
+    );
+}
+
+#[test]
+fn an_escaped_descendant_with_an_empty_environment_goes_with_its_session() {
+    assert_escaped_goes_too(
+        "(env -i setsid sh -c 'echo $$; exec env -i sleep 60' &) ; read go; echo hi",
+    );
+}
+
+#[test]
+fn an_escaped_descendant_that_ignores_everything_goes_with_its_session() {
+    assert_escaped_goes_too(
+        "(setsid sh -c 'trap \"\" TERM HUP INT; echo $$; while :; do sleep 1; done' &) ; read go; echo hi",
+    );
+}
+
+#[test]
+fn a_stopped_escaped_descendant_goes_with_its_session() {
+    assert_escaped_goes_too("(setsid sh -c 'echo $$; kill -STOP $$' &) ; read go; echo hi");
+}
+
+#[test]
+fn termination_of_a_leader_takes_its_escaped_descendants() {
+    let server =
+        Owner::job("setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & wait")
+            .serve();
+    let session = server.start("job");
+    let escaped = escaped(&session);
+    let _escaped = proc::Doomed::process(escaped);
+    assert_eq!(session.terminate(0)["status"], "TERMINATED");
+    wait_until("the escaped process is gone", || {
+        proc::stat(escaped).is_none()
+    });
+    server.finish();
+}
+
+#[test]
+fn orphans_are_reaped_while_the_session_runs_on() {
+    // Thirty processes whose parents leave them, each in a session of its own, none waited for by anybody.
+    let script = "i=0; while [ $i -lt 30 ]; do (setsid sh -c 'exit 3' &); i=$((i+1)); done; echo done; read go";
+    let server = Owner::job(script).serve();
+    let session = server.start("job");
+    session.wait_for_text("done\n");
+    wait_until("all are gone", || {
+        let keeper = proc::stat(session.pid).expect("it waits").parent;
+        proc::children_of(&[keeper]).len() == 1
+    });
+    assert_eq!(session.status()["status"], "RUNNING");
+    session.write("\n");
+    assert_eq!(session.wait_final()["exit_code"], 0);
+    server.finish();
+}
+
+#[test]
+fn orphans_are_reaped_although_the_leader_is_a_zombie() {
+    // The leader dies of TERM at once; members of its group die one by one during the grace, and the last ignores it.
+    let script = "trap 'exit 0' TERM
+        for i in 1 2 3; do (trap '' TERM; sleep 0.$i) & done
+        (trap '' TERM; echo up; exec sleep 60) &
+        wait";
+    let server = Owner::job(script).serve();
+    let session = server.start("job");
+    session.wait_for_text("up\n");
+    let keeper = proc::stat(session.pid).expect("it runs").parent;
+    let call = server.send(
+        "terminal_terminate",
+        json!({"session_id": session.id, "grace_ms": 2000}),
+    );
+    wait_until(
+        "only the leader's zombie and the last member are left",
+        || {
+            let children = proc::children_of(&[keeper]);
+            children.len() == 2
+                && children
+                    .iter()
+                    .any(|child| child.pid == session.pid && child.is_zombie())
+        },
+    );
+    assert_eq!(call.ok()["status"], "TERMINATED");
+    session.assert_group_is_gone();
+    server.finish();
+}
+
+#[test]
+fn the_end_of_one_session_leaves_anothers_descendants_alone() {
+    let server = Owner::job("(setsid sh -c 'echo $$; exec sleep 60 >&- 2>&-' &); read go").serve();
+    let (one, other) = (server.start("job"), server.start("job"));
+    let (first, second) = (escaped(&one), escaped(&other));
+    let _escaped = (proc::Doomed::process(first), proc::Doomed::process(second));
+    one.write("\n");
+    one.wait_settled();
+    wait_until("the ended session's is gone", || {
+        proc::stat(first).is_none()
+    });
+    assert!(proc::is_alive(second));
+    assert_eq!(other.status()["status"], "RUNNING");
+    other.write("\n");
+    other.wait_settled();
+    wait_until("the other's is gone", || proc::stat(second).is_none());
+    server.finish();
+}
+
+#[test]
+fn a_tree_of_escaped_descendants_goes_to_its_last_leaf() {
+    // Each generation in a kernel session of its own, forty deep, all alive.
+    let grow = r#"if [ "$1" -gt 0 ]; then setsid sh -c "$0" "$0" $(($1 - 1)) & else echo deep; fi; sleep 60"#;
+    let server = Owner::new()
+        .argv("job", &["/bin/sh", "-c", grow, grow, "40"])
+        .serve();
+    let session = server.start("job");
+    session.wait_for_text("deep\n");
+    let family = proc::descendants_of(proc::stat(session.pid).expect("it runs").parent);
+    assert!(family.len() > 40, "{} processes", family.len());
+    session.terminate(0);
+    wait_until("all are gone", || {
+        family
+            .iter()
+            .all(|process| proc::stat(process.pid).is_none())
+    });
+    server.finish();
+}
+
+/// A user id that nobody else on the machine has.
+const STORM_USER: &str = "54321";
+
+#[test]
+fn a_fork_storm_under_a_process_limit_is_cleaned_up() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("SKIPPED: only root may become the user whose processes are limited");
+        return;
+    }
+    let storm = r#"while :; do setsid sh -c "$0" "$0" storm-54321 & sleep 0.01; done"#;
+    let uid = format!("--reuid={STORM_USER}");
+    let argv = [
+        "/usr/bin/prlimit",
+        "--nproc=60",
+        "/usr/bin/setpriv",
+        &uid,
+        "sh",
+        "-c",
+        storm,
+        storm,
+        "storm-54321",
+    ];
+    let server = Owner::new().argv("job", &argv).serve();
+    let session = server.start("job");
+    // It says nothing until the first shell can't fork.
+    wait_until("the limit is reached", || {
+        session.status()["next_cursor"] != 0
+    });
+    assert!(proc::with_argument("storm-54321").len() > 10);
+    session.terminate(0);
+    session.wait_settled();
+    wait_until("it is over", || {
+        proc::with_argument("storm-54321").is_empty()
+    });
+    wait_until("no zombie is left", || server.zombies().is_empty());
+    server.finish();
+}
+
+#[test]
+fn forty_sessions_at_once_have_their_own_exit_codes() {
+    let mut owner = Owner::new().set("max_sessions", 40).set("max_records", 40);
+    owner = owner.set("buffer_bytes", 4096).set("buffer_records", 4096);
+    for code in 0..40 {
+        owner = owner.sh(&code.to_string(), &format!("exit {code}"));
+    }
+    let server = owner.serve();
+    let calls = (0..40)
+        .map(|code| server.send("terminal_start", json!({"command_id": code.to_string()})))
+        .collect::<Vec<_>>();
+    for (code, call) in calls.iter().enumerate() {
+        let session = Session::of(&server, call.ok());
+        let end = session.wait_settled();
+        assert_eq!(end["exit_code"], code);
+        let rss = end["max_rss_bytes"].as_u64().expect("it was reaped");
+        assert!((64 << 10..32 << 20).contains(&rss), "{rss} bytes");
+    }
+    server.finish();
+}
+
+#[test]
+fn the_process_in_the_snapshot_is_the_leader() {
+    let server = Owner::job("echo $$; read go").serve();
+    let session = server.start("job");
+    assert_eq!(escaped(&session), session.pid);
+    let leader = proc::stat(session.pid).expect("it waits");
+    assert_eq!((leader.group, leader.session), (session.pid, session.pid));
+    server.finish();
+}
+
+/// The server's own processes, and what they have open.
+fn footprint(server: &Server) -> (usize, usize) {
+    (server.processes().len(), server.descriptor_count())
+}
+
+#[test]
+fn five_hundred_sessions_leave_no_descriptor_no_keeper_and_no_zombie() {
+    let server = Owner::job("(setsid sleep 60 >&- 2>&- &); exit 3")
+        .set("max_sessions", 4)
+        .set("max_records", 1024)
+        .set("buffer_bytes", 4096)
+        .set("buffer_records", 1024)
+        .serve();
+    let run = |count: usize| {
+        for _ in 0..count {
+            let session = server.start("job");
+            assert_eq!(session.wait_settled()["exit_code"], 3);
+        }
+    };
+    run(10);
+    let quiet = |server: &Server| {
+        // Server, nursery, and the spare.
+        server.processes().len() == 3 && server.zombies().is_empty()
+    };
+    wait_until("the first keepers are gone", || quiet(&server));
+    let before = footprint(&server);
+    run(490);
+    wait_until("all keepers are gone", || quiet(&server));
+    wait_until("no descriptor is left", || footprint(&server) == before);
+    assert_eq!(
+        proc::descendants_of(server.pid()).len(),
+        2,
+        "nursery and spare"
+    );
+    server.finish();
+}
+
+#[test]
+fn signals_to_the_group_reach_no_escaped_descendant_before_the_end() {
+    // A signal that a job's own member sends to the group is the job's affair; the escaped one is in another.
+    let script = "(setsid sh -c 'echo $$; exec sleep 60' &); read go; trap '' USR1; kill -USR1 0; echo hi; read go";
+    let server = Owner::job(script).serve();
+    let session = server.start("job");
+    let escaped = escaped(&session);
+    let _escaped = proc::Doomed::process(escaped);
+    session.write("\n");
+    session.wait_for_text("hi\n");
+    assert!(proc::is_alive(escaped));
+    server.signal(Signal::SIGTERM);
+    wait_until("it is gone", || proc::stat(escaped).is_none());
+}
