@@ -146,6 +146,12 @@ impl Handle {
         });
 
         let child = self.launch_in_thread(profile.clone(), request).await?;
+        let place = self
+            .shared
+            .adoptions
+            .reserve()
+            .await
+            .map_err(|_| Refusal::Internal("the I/O thread is gone"))?;
         let timeout_at = Instant::now() + timeout;
 
         let (writes, write_queue) = mpsc::channel(limits::MAX_CALLS_IN_FLIGHT);
@@ -161,19 +167,16 @@ impl Handle {
             profile.stdin == StdinKind::Null,
             writes,
         ));
-        let adoption = Adoption {
+        // Before the session's tasks run: what a start answers is a session that runs, however soon it ends.
+        let snapshot = session.snapshot();
+        let closed = reservation.commit(Arc::clone(&session));
+        place.send(Adoption {
             session: Arc::clone(&session),
             child,
             timeout_at,
             allow_detach: profile.allow_detach,
             writes: write_queue,
-        };
-        self.shared
-            .adoptions
-            .send(adoption)
-            .await
-            .map_err(|_| Refusal::Internal("the I/O thread is gone"))?;
-        let closed = reservation.commit(Arc::clone(&session));
+        });
         tokio::select! {
             biased;
             () = cancelled => session.request_end(Reason::User, Duration::ZERO),
@@ -182,7 +185,7 @@ impl Handle {
         if closed {
             session.request_end(Reason::Shutdown, DEFAULT_GRACE);
         }
-        Ok(session.snapshot())
+        Ok(snapshot)
     }
 
     /// A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be neither this
