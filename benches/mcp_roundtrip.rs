@@ -46,13 +46,20 @@ fn main() {
         options,
         folder: tempfile::tempdir().expect("a folder"),
     };
-    bench.start_up();
-    bench.round_trips();
-    bench.pages();
-    bench.first_line();
-    bench.burst();
-    bench.under_floods();
-    bench.memory();
+    let groups: [(&str, fn(&Bench)); 7] = [
+        ("start-up", Bench::start_up),
+        ("round-trips", Bench::round_trips),
+        ("pages", Bench::pages),
+        ("first-line", Bench::first_line),
+        ("burst", Bench::burst),
+        ("floods", Bench::under_floods),
+        ("memory", Bench::memory),
+    ];
+    for (name, measure) in groups {
+        if bench.options.wants(name) {
+            measure(&bench);
+        }
+    }
 }
 
 struct Bench {
@@ -98,9 +105,6 @@ impl Bench {
         target: f64,
         unit: &str,
     ) {
-        if !self.options.wants(work) {
-            return;
-        }
         let mut cells = vec![work.to_owned(), baseline.map_or("-".to_owned(), short)];
         for backend in ["uring", "epoll"] {
             let place = self.backends.iter().position(|known| *known == backend);
@@ -318,7 +322,7 @@ impl Bench {
         let config = self.config(
             "burst",
             json!({ "lines": command(&["/bin/sh", "-c", &script]) }),
-            json!({ "max_sessions": 64, "max_records": 64 }),
+            json!({ "max_sessions": 64, "max_records": 64, "buffer_records": 32_768 }),
         );
         let expected: usize = (0..LINES).map(|line| format!("line {line}\n").len()).sum();
         let samples = self.samples(|backend| {
