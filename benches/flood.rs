@@ -10,7 +10,7 @@ use std::{
     fs,
     future::pending,
     io::{self, Write},
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -523,11 +523,8 @@ fn write_out(text: &str, write_bytes: usize, total: usize) {
     let pieces = MIB.div_ceil(write_bytes);
     let buffer = content(text, pieces * write_bytes);
     // Not through io::stdout: its line buffer would split the writes.
-    let mut stdout = fs::File::from(OwnedFd::from(
-        std::os::fd::AsFd::as_fd(&io::stdout())
-            .try_clone_to_owned()
-            .expect("a duplicate"),
-    ));
+    let stdout = io::stdout().as_fd().try_clone_to_owned();
+    let mut stdout = fs::File::from(stdout.expect("a duplicate"));
     let mut left = total;
     for piece in buffer.chunks_exact(write_bytes).cycle() {
         let piece = &piece[..left.min(write_bytes)];

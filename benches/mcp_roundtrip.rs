@@ -46,7 +46,7 @@ fn main() {
         options,
         folder: tempfile::tempdir().expect("a folder"),
     };
-    let groups: [(&str, fn(&Bench)); 7] = [
+    let groups: [(&str, Group); 7] = [
         ("start-up", Bench::start_up),
         ("round-trips", Bench::round_trips),
         ("pages", Bench::pages),
@@ -68,6 +68,9 @@ struct Bench {
     options: Options,
     folder: tempfile::TempDir,
 }
+
+/// Rows that share a config.
+type Group = fn(&Bench);
 
 /// One row's samples for each backend, in the order of [`Bench::backends`].
 type Samples = Vec<Vec<f64>>;
