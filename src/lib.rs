@@ -63,7 +63,7 @@
 //! # Where unsafe lives
 //!
 //! `arena/slab.rs` (one mapping, carved into blocks), `io/uring.rs` (operations that borrow memory until they complete),
-//! `io/epoll.rs` (registration, timerfd), `io/probe.rs` (a ring to try), `mcp/stdio.rs` (borrowed descriptors 0 to 2),
+//! `io/epoll.rs` (registration, timerfd, an epoll instance), `io/probe.rs` (a ring to try), `mcp/stdio.rs` (borrowed descriptors 0 to 2),
 //! `process/prepare.rs`, `process/spawn.rs`, `process/reaper.rs` and `process/group.rs` (signal state, `posix_spawn`,
 //! `wait4`, `getdents64`). Everything else is refused by the compiler.
 
