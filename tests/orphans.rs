@@ -185,13 +185,13 @@ fn a_fork_storm_under_a_process_limit_is_cleaned_up() {
         eprintln!("SKIPPED: only root may become the user whose processes are limited");
         return;
     }
-    let storm = r#"while :; do setsid sh -c "$0" "$0" "$1" & sleep 0.01; done"#;
+    let storm = r#"while :; do setsid sh -c "$0" "$0" "$1" & sleep 0.1; done"#;
     // A user that nobody else is: the kernel counts all processes of one.
     let user = 1_000_000 + std::process::id();
     let (uid, mark) = (format!("--reuid={user}"), format!("storm-{user}"));
     let argv = [
         "/usr/bin/prlimit",
-        "--nproc=60",
+        "--nproc=200",
         "/usr/bin/setpriv",
         &uid,
         "sh",
@@ -202,6 +202,7 @@ fn a_fork_storm_under_a_process_limit_is_cleaned_up() {
     ];
     let server = Owner::new().argv("job", &argv).serve();
     let session = server.start("job");
+    // Long before the limit: a shell that can't fork ends, and a storm of them can die out.
     wait_until("it storms", || proc::with_argument(&mark).len() > 10);
     session.terminate(0);
     session.wait_settled();
@@ -247,6 +248,28 @@ fn footprint(server: &Server) -> (usize, usize) {
 }
 
 #[test]
+fn runners_that_never_stay_in_one_process_are_caught() {
+    // Twenty of them. Each starts its successor in a kernel session of its own and ends.
+    let run = r#"setsid sh -c "$0" "$0" runner-of-ours <&- >&- 2>&- & exit"#;
+    let start = r#"i=0; while [ $i -lt 20 ]; do setsid sh -c "$0" "$0" runner-of-ours & i=$((i+1)); done; echo up; read go"#;
+    let server = Owner::new()
+        .argv("job", &["/bin/sh", "-c", start, run])
+        .serve();
+    let session = server.start("job");
+    session.wait_for_text("up\n");
+    let keeper = proc::stat(session.pid).expect("it waits").parent;
+    wait_until("all run", || proc::children_of(&[keeper]).len() > 10);
+    session.terminate(0);
+    session.wait_settled();
+    wait_until("the keeper is done", || proc::stat(keeper).is_none());
+    assert!(proc::with_argument("runner-of-ours").is_empty());
+    server.finish();
+}
+
+/// Processes of a server that hosts nothing: itself, the nursery and three spare keepers.
+const QUIET: usize = 5;
+
+#[test]
 fn five_hundred_sessions_leave_no_descriptor_no_keeper_and_no_zombie() {
     let server = Owner::job("(setsid sleep 60 >&- 2>&- &); exit 3")
         .set("max_sessions", 4)
@@ -261,10 +284,7 @@ fn five_hundred_sessions_leave_no_descriptor_no_keeper_and_no_zombie() {
         }
     };
     run(10);
-    let quiet = |server: &Server| {
-        // Server, nursery, and the spare.
-        server.processes().len() == 3 && server.zombies().is_empty()
-    };
+    let quiet = |server: &Server| server.processes().len() == QUIET && server.zombies().is_empty();
     wait_until("the first keepers are gone", || quiet(&server));
     let before = footprint(&server);
     run(490);
@@ -272,8 +292,8 @@ fn five_hundred_sessions_leave_no_descriptor_no_keeper_and_no_zombie() {
     wait_until("no descriptor is left", || footprint(&server) == before);
     assert_eq!(
         proc::descendants_of(server.pid()).len(),
-        2,
-        "nursery and spare"
+        QUIET - 1,
+        "nursery and spares"
     );
     server.finish();
 }

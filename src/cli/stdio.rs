@@ -91,7 +91,7 @@ pub(super) fn run(args: &StdioArgs) -> ExitCode {
         Err(message) => return fail(&message),
     };
     if !nursery.close(CLOSE_LIMIT) {
-        tracing::warn!("a killed process has not ended yet; leaving it behind");
+        tracing::info!("keepers are still at work, with what may stay or what has not died yet");
     }
     match served {
         Ok(()) => ExitCode::SUCCESS,

@@ -266,7 +266,7 @@ impl Watch {
     /// # Cancel safety
     /// Dropping the future only ends the waiting.
     pub async fn ready(&self) -> Result<(), Errno> {
-        // The readiness is never cleared: this kind of descriptor doesn't go back.
+        // The readiness is never cleared: a pidfd doesn't go back, and of a socket only the first word or the end is awaited.
         self.fd
             .readable()
             .await

@@ -7,8 +7,8 @@
 //!
 //! The life of a keeper:
 //!
-//! 1. Spare: it waits on the nursery's socket, together with the nursery's other spare if one is left, for a start. It
-//!    dies with the nursery until it has one.
+//! 1. Spare: it waits on the nursery's socket, together with the other spares, for a start. It dies with the nursery until
+//!    it has one.
 //! 2. It starts the leader and says so on the session's control socket.
 //! 3. It reaps adopted orphans at once, and the leader only when told to: a number that is not reaped can't be another's,
 //!    and that is what the server's signals to the group rely on.

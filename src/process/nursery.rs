@@ -1,8 +1,8 @@
 //! The process that forks keepers, and the server's end of it.
 //!
 //! It is forked from the server before there is a second thread, an arena or a config, so it and all that it forks are small,
-//! and what the server opens later is never in them. It does nothing but keep one spare keeper ready: the price of a fork
-//! is paid before a start asks for it.
+//! and what the server opens later is never in them. It does nothing but keep a few spare keepers ready: the price of a
+//! fork is paid before a start asks for it.
 //!
 //! It leads a kernel session of its own, so that no signal to the server's group or terminal reaches it, blocks every signal,
 //! and holds /dev/null, one socket and no directory. It ends when the server has closed the other end of the socket, which
@@ -49,6 +49,8 @@ use super::{
 const NAME: &std::ffi::CStr = c"sluice-nursery";
 /// The number of the socket in the forked processes.
 const SOCKET: RawFd = 3;
+/// Keepers that are forked ahead of starts. Starts that come faster than one fork after the other find one ready.
+const SPARES: usize = 3;
 /// How long the nursery waits before it forks again after a spare that ended without a start.
 const PAUSE: u8 = 20;
 
@@ -192,35 +194,31 @@ fn run(socket: &OwnedFd) -> ! {
         exit();
     };
     signals.reap_by_kernel();
-    let own = getpid();
+    let mut nest = Nest {
+        socket: Some(socket),
+        spares: [const { None }; SPARES],
+        signals,
+        own: getpid(),
+    };
     loop {
-        match pipe2(OFlag::O_CLOEXEC).and_then(|pipe| Ok((pipe, fork()?))) {
-            Ok(((taken, theirs), Some(_))) => {
-                drop(theirs);
-                if !watch_spare(&socket, &taken, &signals) {
-                    break;
-                }
-            }
-            Ok(((ours, taken), None)) => {
-                drop(ours);
-                keeper::run(socket, &signals, taken, own)
-            }
-            Err(errno) => {
-                if !refuse(&socket, errno) {
-                    break;
-                }
-            }
+        let filled = nest.fill();
+        let served = match filled {
+            Err(errno) if nest.spares.iter().all(Option::is_none) => nest.refuse(errno),
+            _ => nest.watch(),
+        };
+        if !served {
+            break;
         }
     }
     // Keepers that are still at work are ours to reap, where init is none that does it.
     loop {
-        tend(own);
+        tend(nest.own);
         if wait::look() == wait::Look::NoChild {
             exit();
         }
-        let mut ready = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let mut ready = [PollFd::new(nest.signals.as_fd(), PollFlags::POLLIN)];
         poll(&mut ready, PollTimeout::NONE).ok();
-        signals.take();
+        nest.signals.take();
     }
 }
 
@@ -272,49 +270,93 @@ unsafe fn close_from(first: RawFd) {
     }
 }
 
-/// Tends the other children until the spare has taken a start or is gone. `false` when the server is gone.
-fn watch_spare(socket: &OwnedFd, taken: &OwnedFd, signals: &ChildSignal) -> bool {
-    loop {
-        let mut ready = [
-            PollFd::new(taken.as_fd(), PollFlags::POLLIN),
-            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-        ];
-        poll(&mut ready, PollTimeout::NONE).ok();
-        let [spare, child] = ready.map(|ready| ready.any().unwrap_or_default());
-        if child {
-            signals.take();
-            tend(getpid());
+/// What the nursery keeps.
+struct Nest {
+    /// Where starts come from. Absent only in a copy that has given it to its keeper.
+    socket: Option<OwnedFd>,
+    /// The pipe of each spare, on which it says that it was taken.
+    spares: [Option<OwnedFd>; SPARES],
+    signals: ChildSignal,
+    own: Pid,
+}
+
+impl Nest {
+    /// Forks a spare for each place that is free.
+    fn fill(&mut self) -> Result<(), Errno> {
+        for index in 0..SPARES {
+            if self.spares.get(index).is_some_and(Option::is_some) {
+                continue;
+            }
+            let (taken, theirs) = pipe2(OFlag::O_CLOEXEC)?;
+            if fork()?.is_none() {
+                drop(taken);
+                self.spares = [const { None }; SPARES];
+                match self.socket.take() {
+                    Some(socket) => keeper::run(socket, &self.signals, theirs, self.own),
+                    None => exit(),
+                }
+            }
+            if let Some(place) = self.spares.get_mut(index) {
+                *place = Some(taken);
+            }
         }
-        if spare {
-            return match read(taken, &mut [0]) {
-                Ok(1) => true,
-                // It ended without a start: because the server is gone, or killed by somebody.
-                _ => !is_over(socket),
+        Ok(())
+    }
+
+    /// Tends the other children until a spare has taken a start or is gone, and frees its place. `false` when the server
+    /// is gone.
+    fn watch(&mut self) -> bool {
+        let mut ready: [PollFd<'_>; SPARES + 1] = std::array::from_fn(|index| {
+            let fd = match self.spares.get(index) {
+                Some(Some(taken)) => taken.as_fd(),
+                // The last one is for the other children, and so is a place that could not be filled.
+                _ => self.signals.as_fd(),
             };
+            PollFd::new(fd, PollFlags::POLLIN)
+        });
+        poll(&mut ready, PollTimeout::NONE).ok();
+        let ready = ready.map(|ready| ready.any().unwrap_or_default());
+        if ready.last() == Some(&true) {
+            self.signals.take();
+            tend(self.own);
         }
+        for (place, ready) in self.spares.iter_mut().zip(ready) {
+            if ready && let Some(taken) = place.take() {
+                // Without the byte it ended without a start: because the server is gone, or killed by somebody.
+                if read(&taken, &mut [0]) != Ok(1) && is_over(self.socket.as_ref()) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Answers one start with the reason why nothing can be forked. `false` when the server is gone.
+    fn refuse(&self, errno: Errno) -> bool {
+        let start = self
+            .socket
+            .as_ref()
+            .and_then(|socket| keeper::take_start(socket.as_fd()));
+        let Some(start) = start else {
+            return false;
+        };
+        let reply = Reply::Failed {
+            errno,
+            at_exec: false,
+        };
+        wire::send_all(start.control.as_fd(), &reply.encode()).ok();
+        true
     }
 }
 
 /// Whether the server's end is closed; waits a little, so that a spare that can't live is not forked without a pause.
-fn is_over(socket: &OwnedFd) -> bool {
-    let mut over = [PollFd::new(
-        socket.as_fd(),
-        PollFlags::from_bits_retain(libc::POLLRDHUP),
-    )];
+fn is_over(socket: Option<&OwnedFd>) -> bool {
+    let Some(socket) = socket else {
+        return true;
+    };
+    let closed = PollFlags::from_bits_retain(libc::POLLRDHUP);
+    let mut over = [PollFd::new(socket.as_fd(), closed)];
     poll(&mut over, PollTimeout::from(PAUSE)).is_ok_and(|count| count > 0)
-}
-
-/// Answers one start with the reason why nothing can be forked. `false` when the server is gone.
-fn refuse(socket: &OwnedFd, errno: Errno) -> bool {
-    let Some(start) = keeper::take_start(socket.as_fd()) else {
-        return false;
-    };
-    let reply = Reply::Failed {
-        errno,
-        at_exec: false,
-    };
-    wire::send_all(start.control.as_fd(), &reply.encode()).ok();
-    true
 }
 
 /// Kills what a killed keeper has left, and lets a stopped keeper go on.
