@@ -12,6 +12,7 @@ use std::{
     io::{self, Write},
     os::fd::{AsFd, OwnedFd},
     process::{Child, Command, Stdio},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -22,8 +23,9 @@ use nix::{
     unistd::read,
 };
 use sluicegate::{
-    config::{Config, Profile, StdinKind},
+    config::{Config, Profile, Restrictions, StdinKind},
     io::{Backend, probe},
+    process::Nursery,
     session::snapshot::{Output, Snapshot},
     supervisor::handle::{Handle, StartRequest},
 };
@@ -380,12 +382,19 @@ impl Host {
             cwd: None,
             timeout_ms: None,
             stdin: StdinKind::Null,
+            allow_detach: false,
+            restrictions: Restrictions::default(),
         };
         let mut config = Config::with_defaults(vec![root.clone()], root, vec![profile]);
         config.max_sessions = work.pipes;
         config.max_records = config.max_records.max(work.pipes);
         config.default_timeout_ms = config.max_timeout_ms;
-        let (handle, io_thread) = Handle::start_engine(config, backend, Arc::new(Nursery::start().expect("a nursery"))).expect("an engine");
+        let (handle, io_thread) = Handle::start_engine(
+            config,
+            backend,
+            Arc::new(Nursery::start().expect("a nursery")),
+        )
+        .expect("an engine");
         let client = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -10,6 +10,7 @@ use std::{
     future::pending,
     path::PathBuf,
     ptr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -18,8 +19,9 @@ use nix::{
     unistd::Pid,
 };
 use sluicegate::{
-    config::{Config, Profile, StdinKind},
+    config::{Config, Profile, Restrictions, StdinKind},
     io::{Backend, probe},
+    process::Nursery,
     supervisor::handle::{Handle, StartRequest},
 };
 
@@ -108,11 +110,18 @@ fn through_the_engine(backend: Backend, starts: usize) -> f64 {
         cwd: None,
         timeout_ms: None,
         stdin: StdinKind::Null,
+        allow_detach: false,
+        restrictions: Restrictions::default(),
     };
     let mut config = Config::with_defaults(vec![root.clone()], root, vec![profile]);
     config.max_records = starts;
     config.buffer_bytes = 65_536;
-    let (handle, io_thread) = Handle::start_engine(config, backend, Arc::new(Nursery::start().expect("a nursery"))).expect("an engine");
+    let (handle, io_thread) = Handle::start_engine(
+        config,
+        backend,
+        Arc::new(Nursery::start().expect("a nursery")),
+    )
+    .expect("an engine");
     let client = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -14,7 +14,7 @@ use std::{
     future::pending,
     path::Path,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -23,8 +23,9 @@ use std::{
 use nix::unistd::{getpid, gettid};
 use sluicegate::{
     arena::{Page, PageLimits, Unit},
-    config::{Config, Profile, StdinKind},
+    config::{Config, Profile, Restrictions, StdinKind},
     io::{Backend, probe},
+    process::Nursery,
     supervisor::{
         handle::{Handle, StartRequest},
         refusal::Refusal,
@@ -143,6 +144,8 @@ fn config(case: &Case) -> Config {
         cwd: None,
         timeout_ms: None,
         stdin: StdinKind::Null,
+        allow_detach: false,
+        restrictions: Restrictions::default(),
     };
     let mut config = Config::with_defaults(vec![root.to_owned()], root.to_owned(), vec![profile]);
     config.buffer_records = case.buffer_records;
@@ -179,7 +182,12 @@ fn allocations(case: &Case, backend: Backend) -> (u64, Option<Backtrace>) {
         .enable_all()
         .build()
         .expect("a runtime");
-    let (handle, io_thread) = Handle::start_engine(config(case), backend, Arc::new(Nursery::start().expect("a nursery"))).expect("an engine");
+    let (handle, io_thread) = Handle::start_engine(
+        config(case),
+        backend,
+        Arc::new(Nursery::start().expect("a nursery")),
+    )
+    .expect("an engine");
     let counted = client.block_on(async {
         let request = StartRequest {
             command_id: "flood".to_owned(),
