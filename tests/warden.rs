@@ -16,8 +16,8 @@ const STUBBORN: [&str; 8] = [
     "echo up; exec sleep 600",
     "trap '' TERM HUP INT; echo up; while :; do sleep 0.1; done",
     "setsid sh -c 'trap \"\" TERM HUP; echo up; while :; do sleep 0.1; done' & wait",
-    // Its leader ends once the other is out of the group, whose sweep would end it before it has said anything.
-    "trap 'exit 0' USR1; (setsid sh -c 'kill -USR1 '$$'; echo up; exec sleep 600' &); while :; do sleep 0.05; done",
+    // Exits once the other has left the group: before that, the sweep would take it along.
+    "x=$( (setsid sh -c 'echo up; exec sleep 600 >&2' &) ); echo $x; exit 0",
     "(setsid sh -c 'echo up; exec sleep 600 <&- >&- 2>&-' &); sleep 600",
     "(env -i setsid sh -c 'echo up; exec env -i sleep 600' &); sleep 600",
     "(setsid sh -c '(setsid sh -c \"echo up; exec sleep 600\" &); sleep 600' &); sleep 600",

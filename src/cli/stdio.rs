@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
+use nix::sys::resource::{Resource, getrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -27,8 +28,8 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_millis(2_700);
 const KILL_LIMIT: Duration = Duration::from_millis(500);
 /// How long the exit is held up for keepers that end what their sessions have left, once all handles are gone.
 const CLOSE_LIMIT: Duration = Duration::from_millis(200);
-/// Spawns that may block at once, for example on a dead network mount, before further starts wait.
-const SPAWN_THREADS: usize = 4;
+/// Descriptors that the server holds before its first session, and a few to spare.
+const OWN_DESCRIPTORS: u64 = 20;
 
 /// `stdio`'s command line.
 #[derive(Debug, Args)]
@@ -104,16 +105,33 @@ fn prepare(
     nursery: &Arc<Nursery>,
 ) -> Result<(Handle, Protocol, Settings), String> {
     let config = load(args)?;
+    enough_descriptors()?;
     let backend = choose(args.io.into())?;
     let settings = Settings::from(&config);
-    let (handle, _io_thread) = Handle::start_engine(config, backend, Arc::clone(nursery)).map_err(|error| {
-        format!(
-            "can't start: {error}; fewer or smaller buffers (max_records, buffer_bytes) need less"
-        )
-    })?;
+    let (handle, _io_thread) =
+        Handle::start_engine(config, backend, Arc::clone(nursery)).map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::OutOfMemory => {
+                    "; fewer or smaller buffers (max_records, buffer_bytes) need less"
+                }
+                _ => "",
+            };
+            format!("can't start: {error}{hint}")
+        })?;
     let protocol =
         Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
     Ok((handle, protocol, settings))
+}
+
+/// Without as many the runtimes can't be built, and say so by a panic.
+fn enough_descriptors() -> Result<(), String> {
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((soft, _)) if soft < OWN_DESCRIPTORS => Err(format!(
+            "only {soft} descriptors may be open, the server itself needs {OWN_DESCRIPTORS}, and each running session 5 \
+             more; raise the limit (ulimit -n)"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn load(args: &StdioArgs) -> Result<Config, String> {
@@ -149,12 +167,8 @@ fn choose(choice: Choice) -> Result<Backend, String> {
 fn serve(handle: Handle, protocol: Protocol, settings: Settings) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(SPAWN_THREADS)
         .build()?;
-    let served = runtime.block_on(serve_until_told(handle, protocol, settings));
-    // A spawn that hangs in the kernel must not hold the exit up.
-    runtime.shutdown_background();
-    served
+    runtime.block_on(serve_until_told(handle, protocol, settings))
 }
 
 async fn serve_until_told(

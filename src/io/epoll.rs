@@ -31,9 +31,23 @@ use crate::arena::Block;
 /// The read end of a pipe.
 #[derive(Debug)]
 pub struct Source {
+    /// What tokio watches: the pipe, or the epoll instance of its gate.
     fd: AsyncFd<OwnedFd>,
+    /// Made by the first pause, since most pipes never need one.
+    gate: Option<Gate>,
     /// Bytes read since this task last let the others run.
     since_pause: usize,
+}
+
+/// Keeps a pipe from waking this thread during a pause.
+///
+/// Linux reports an edge for every write to a pipe, also while nobody has taken what was there before, and tokio can't
+/// change what a registration waits for. So a pipe that is paused is watched by an epoll instance of its own, where its
+/// interest can be taken away, and tokio watches that instance: it is readable when the pipe is.
+#[derive(Debug)]
+struct Gate {
+    pipe: OwnedFd,
+    shut: bool,
 }
 
 impl Source {
@@ -41,12 +55,62 @@ impl Source {
         set_nonblocking(&fd)?;
         Ok(Source {
             fd: register(fd, Interest::READABLE)?,
+            gate: None,
             since_pause: 0,
         })
     }
 
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.get_ref().as_fd()
+        match &self.gate {
+            Some(gate) => gate.pipe.as_fd(),
+            None => self.fd.get_ref().as_fd(),
+        }
+    }
+
+    /// Until the next read finds the pipe empty, what comes wakes nobody. Without descriptors to spare nothing changes,
+    /// which costs work and nothing else.
+    pub(super) fn mute(&mut self) {
+        let shut = match &mut self.gate {
+            Some(gate) if gate.shut => Ok(()),
+            Some(gate) => {
+                let done = control(self.fd.get_ref(), libc::EPOLL_CTL_MOD, &gate.pipe, 0);
+                done.map(|()| gate.shut = true)
+            }
+            None => self.build_gate(),
+        };
+        if let Err(errno) = shut {
+            tracing::debug!(%errno, "a paced pipe goes on waking its reader");
+        }
+    }
+
+    fn build_gate(&mut self) -> Result<(), Errno> {
+        let pipe = self.as_fd().try_clone_to_owned();
+        let pipe = pipe.map_err(|error| errno(&error))?;
+        // SAFETY: one integer.
+        let watch = Errno::result(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the kernel has just made this descriptor and nobody else knows it.
+        let watch = unsafe { OwnedFd::from_raw_fd(watch) };
+        control(&watch, libc::EPOLL_CTL_ADD, &pipe, 0)?;
+        // The pipe's own registration ends here, with the descriptor that it was made for.
+        self.fd = register(watch, Interest::READABLE)?;
+        self.gate = Some(Gate { pipe, shut: true });
+        Ok(())
+    }
+
+    /// Has the pipe report again; what is in it counts as new.
+    fn unmute(&mut self) -> Result<(), Errno> {
+        if let Some(gate) = &mut self.gate
+            && gate.shut
+        {
+            control(
+                self.fd.get_ref(),
+                libc::EPOLL_CTL_MOD,
+                &gate.pipe,
+                libc::EPOLLIN,
+            )?;
+            gate.shut = false;
+        }
+        Ok(())
     }
 
     /// Contract and cancel safety: [`super::Source::read`].
@@ -56,6 +120,21 @@ impl Source {
             // delays the others by milliseconds. The data of the read before has been handed on by now.
             self.since_pause = 0;
             tokio::task::yield_now().await;
+        }
+        if self.gate.as_ref().is_some_and(|gate| gate.shut) {
+            // After a pause there nearly always is something.
+            match read_into(self.as_fd(), &mut block) {
+                Ok(0) => return (Read::Eof, block),
+                Ok(n) => {
+                    self.since_pause += n;
+                    return (Read::Data(n), block);
+                }
+                Err(Errno::EAGAIN | Errno::EINTR) => {}
+                Err(errno) => return (Read::Failed(errno), block),
+            }
+            if let Err(errno) = self.unmute() {
+                return (Read::Failed(errno), block);
+            }
         }
         loop {
             let guard = tokio::select! {
@@ -67,7 +146,7 @@ impl Source {
                 Ok(guard) => guard,
                 Err(error) => return (Read::Failed(errno(&error)), block),
             };
-            let outcome = match read_into(self.fd.get_ref().as_fd(), &mut block) {
+            let outcome = match read_into(self.as_fd(), &mut block) {
                 Ok(0) => Read::Eof,
                 Ok(n) => {
                     self.since_pause += n;
@@ -213,6 +292,21 @@ fn errno(error: &io::Error) -> Errno {
 fn set_nonblocking(fd: &OwnedFd) -> Result<(), Errno> {
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
+}
+
+/// Changes what the epoll instance `watch` reports of `pipe`: `events`, and its end in any case.
+fn control(
+    watch: &OwnedFd,
+    operation: libc::c_int,
+    pipe: &OwnedFd,
+    events: libc::c_int,
+) -> Result<(), Errno> {
+    let events = u32::try_from(events).map_err(|_| Errno::EINVAL)?;
+    let mut event = libc::epoll_event { events, u64: 0 };
+    // SAFETY: both descriptors are open for as long as they are borrowed, and `event` outlives the call.
+    let done =
+        unsafe { libc::epoll_ctl(watch.as_raw_fd(), operation, pipe.as_raw_fd(), &mut event) };
+    Errno::result(done).map(drop)
 }
 
 /// One read(2) straight into the block: its memory isn't initialised first, which would cost as much as the copy.

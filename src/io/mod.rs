@@ -159,6 +159,17 @@ impl Source {
         }
     }
 
+    /// Lets the pipe fill for `duration` before the next read. What comes meanwhile wakes nobody.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the pause early.
+    pub async fn pause(&mut self, timer: &mut Timer, duration: Duration) {
+        if let Source::Epoll(source) = self {
+            source.mute();
+        }
+        timer.pause(duration).await;
+    }
+
     /// Asks for a pipe of `bytes`, rounded up by the kernel; works while data is in it. A pipe that holds more than 64 KiB
     /// lets a child that writes in large pieces run while we read.
     ///

@@ -486,6 +486,41 @@ fn the_pipe_grows_while_data_is_in_it() {
 }
 
 #[test]
+fn a_paused_source_loses_nothing_and_is_woken_again() {
+    on_each(async |backend| {
+        let (read, write) = pipe();
+        let mut write = File::from(write);
+        let mut source = Source::new(backend, read).unwrap();
+        let mut timer = Timer::new(backend);
+        let stop = Stop::new();
+        let mut memory = block();
+        for round in 0..100 {
+            write.write_all(&[round; 3]).unwrap();
+            let pause = Duration::from_micros(20);
+            source.pause(&mut timer, pause).await;
+            let (read, back) = source.read(memory, &stop).await;
+            assert_eq!((read, back.filled()), (Read::Data(3), &[round; 3][..]));
+            // Paused and empty: the next piece comes while a read waits for it.
+            source.pause(&mut timer, pause).await;
+            let later = async {
+                tokio::task::yield_now().await;
+                write.write_all(b"later").unwrap();
+            };
+            let ((read, back), ()) = tokio::join!(source.read(back, &stop), later);
+            assert_eq!((read, back.filled()), (Read::Data(5), &b"later"[..]));
+            memory = back;
+        }
+        source.pause(&mut timer, Duration::ZERO).await;
+        stop.request();
+        let (read, memory) = source.read(memory, &stop).await;
+        assert_eq!(read, Read::Stopped);
+        source.pause(&mut timer, Duration::ZERO).await;
+        drop(write);
+        assert_eq!(source.read(memory, &Stop::new()).await.0, Read::Eof);
+    });
+}
+
+#[test]
 fn pauses_return_also_the_shortest_and_after_one_that_was_given_up() {
     on_each(async |backend| {
         let mut timer = Timer::new(backend);

@@ -116,12 +116,33 @@ impl JsonSchema for Env {
 }
 
 /// What a record of a page is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Records {
     #[default]
     Runs,
     CodePoints,
+}
+
+/// By hand, since the derived one tells of a value that is no string nothing but "expected value".
+impl<'de> Deserialize<'de> for Records {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Word;
+        impl Visitor<'_> for Word {
+            type Value = Records;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("`runs` or `code_points`")
+            }
+            fn visit_str<E: Error>(self, word: &str) -> Result<Records, E> {
+                match word {
+                    "runs" => Ok(Records::Runs),
+                    "code_points" => Ok(Records::CodePoints),
+                    other => Err(E::unknown_variant(other, &["runs", "code_points"])),
+                }
+            }
+        }
+        deserializer.deserialize_str(Word)
+    }
 }
 
 impl From<Records> for Unit {
@@ -393,6 +414,10 @@ mod tests {
             (
                 refusal::<Read>(r#"{"session_id":"s","records":"lines"}"#),
                 "argument `records`: unknown variant `lines`, expected `runs` or `code_points`",
+            ),
+            (
+                refusal::<Read>(r#"{"session_id":"s","records":null}"#),
+                "argument `records`: invalid type: null, expected `runs` or `code_points`",
             ),
             (refusal::<Status>("[]"), "arguments must be an object"),
             (refusal::<Status>("7"), "arguments must be an object"),

@@ -109,7 +109,7 @@ impl From<Refusal> for Failure {
                 Code::CommandNotFound,
                 "command_id is not approved; use one that terminal_start's description lists",
             ),
-            Refusal::Cwd(refused) => Self::new(Code::CwdNotAllowed, cwd(refused)),
+            Refusal::Cwd(refused) => cwd(refused),
             Refusal::Env(refused) => Self::new(Code::EnvNotAllowed, env(&refused)),
             Refusal::StartFailed(error) => Self::new(Code::StartFailed, start(error)),
             Refusal::SessionLimit { max } => Self::new(
@@ -172,14 +172,18 @@ impl From<Refusal> for Failure {
     }
 }
 
-fn cwd(refused: CwdRefused) -> &'static str {
-    match refused {
+fn cwd(refused: CwdRefused) -> Failure {
+    let message = match refused {
         CwdRefused::NotAbsolute => "cwd must be an absolute path; omit it for the default",
         CwdRefused::NotFound => "cwd does not exist or may not be entered; omit it for the default",
         CwdRefused::NotDirectory => "cwd is not a directory; omit it for the default",
         CwdRefused::OutsideRoots => "cwd is outside the allowed roots; omit it for the default",
-        CwdRefused::Unavailable(_) => "cwd could not be looked up just now; try again",
-    }
+        // No verdict on the path: another one, or none, would fare no better.
+        CwdRefused::Unavailable(_) => {
+            return Failure::new(Code::StartFailed, start(SpawnError::OutOfProcesses));
+        }
+    };
+    Failure::new(Code::CwdNotAllowed, message)
 }
 
 fn env(refused: &EnvRefused) -> String {
@@ -190,7 +194,7 @@ fn env(refused: &EnvRefused) -> String {
         EnvRefused::NotApproved(name) => {
             format!("env: {name} is not approved for this command; leave it out")
         }
-        EnvRefused::Denied(name) => format!("env: {name} may never be set; leave it out"),
+        EnvRefused::Denied(name) => format!("env: {name:?} may never be set; leave it out"),
         EnvRefused::NulInValue(name) => format!("env: the value of {name} holds a NUL"),
     };
     one_line(&message)
@@ -265,6 +269,10 @@ mod tests {
         ] {
             all.push((Refusal::Cwd(refused), "CWD_NOT_ALLOWED"));
         }
+        all.push((
+            Refusal::Cwd(CwdRefused::Unavailable(Errno::EMFILE)),
+            "START_FAILED",
+        ));
         for refused in [
             EnvRefused::TooMany(33),
             EnvRefused::NotApproved(name()),

@@ -33,7 +33,7 @@ mod prepare;
 mod request;
 mod spawn;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod wait;
 mod wire;
 

@@ -129,7 +129,7 @@ impl Nursery {
 }
 
 impl Drop for Nursery {
-    /// Ends it. Blocks for as long as keepers take to end what the last sessions have left, within [`DROP_LIMIT`].
+    /// Ends it. Blocks for as long as keepers take to end what the last sessions have left, 200 ms at most.
     fn drop(&mut self) {
         if self.unreaped().is_some() {
             self.close(DROP_LIMIT);

@@ -105,7 +105,7 @@ pub(super) fn open_descriptors() -> usize {
 }
 
 /// Runs an ignored test of this binary in a process of its own; `exec` is the shell line that its name is appended to.
-pub(super) fn in_own_process(test: &str, exec: &str) {
+pub(crate) fn in_own_process(test: &str, exec: &str) {
     let output = Command::new("/bin/sh")
         .args([
             "-c",

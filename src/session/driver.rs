@@ -39,7 +39,8 @@ const DRAIN: Duration = Duration::from_millis(1_000);
 /// both in one answer.
 const SETTLE: Duration = Duration::from_millis(2);
 
-/// Runs a session whose child has just been started, until it is final and its output has settled.
+/// Runs a session whose child has just been started, until it is final and its output has settled. Returns when it
+/// became final.
 ///
 /// # Cancel safety
 /// Runs as a task of its own. Dropped with the runtime, it has the keeper end the session ([`Leader`]'s drop).
@@ -50,7 +51,7 @@ pub async fn run(
     allow_detach: bool,
     writes: mpsc::Receiver<WriteJob>,
     thread: Rc<IoThread>,
-) {
+) -> Instant {
     let Spawned {
         leader,
         stdin,
@@ -77,7 +78,7 @@ pub async fn run(
                 None,
                 Some(Output::Incomplete),
             );
-            return;
+            return Instant::now();
         }
     };
     let stop = Stop::new();
@@ -104,6 +105,7 @@ pub async fn run(
         drained: None,
         drain_until: None,
         settle_at: None,
+        final_at: None,
         stop,
     };
     driver.watch(pumps, &exit, &keeper).await;
@@ -115,6 +117,7 @@ pub async fn run(
     {
         ending.reaping.leave_descendants();
     }
+    driver.final_at.unwrap_or_else(Instant::now)
 }
 
 fn watch(fd: BorrowedFd<'_>) -> Result<Watch, Errno> {
@@ -145,6 +148,8 @@ struct Driver {
     drain_until: Option<Instant>,
     /// Set when the pumps are done and the session isn't final.
     settle_at: Option<Instant>,
+    /// When the session became final, by the clock that nobody sets.
+    final_at: Option<Instant>,
     stop: Stop,
 }
 
@@ -344,9 +349,11 @@ impl Driver {
     }
 
     fn publish(&mut self, status: Status, reason: Reason, exit: Option<Exit>) {
+        let now = Instant::now();
+        self.final_at = Some(now);
         self.settle_at = None;
         if self.drained.is_none() {
-            self.drain_until = Some(Instant::now() + DRAIN);
+            self.drain_until = Some(now + DRAIN);
         }
         publish(&self.session, status, reason, exit, self.drained);
     }

@@ -63,7 +63,7 @@ pub async fn run(
                 match next {
                     Next::Read => {}
                     Next::Enlarge => large_pipe = LargePipe::grant(&thread, &source),
-                    Next::Pause(pause) => timer.pause(pause).await,
+                    Next::Pause(pause) => source.pause(&mut timer, pause).await,
                 }
             }
             Read::Eof => break PumpEnd::Eof,

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{sync::mpsc, task::spawn_local, time::sleep};
+use tokio::{sync::mpsc, task::spawn_local, time::sleep_until};
 
 use crate::{
     arena::Slab,
@@ -109,7 +109,7 @@ async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, reten
         allow_detach,
         writes,
     } = adoption;
-    driver::run(
+    let final_at = driver::run(
         Arc::clone(&session),
         child,
         timeout_at,
@@ -118,13 +118,8 @@ async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, reten
         shared,
     )
     .await;
-    let since_end = session
-        .state()
-        .ended
-        .and_then(|ended| ended.elapsed().ok())
-        .unwrap_or_default();
     let id = session.id().to_owned();
     drop(session);
-    sleep(retention.saturating_sub(since_end)).await;
+    sleep_until((final_at + retention).into()).await;
     table.remove(&id);
 }

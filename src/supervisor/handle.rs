@@ -4,13 +4,14 @@ use std::{
     future::Future,
     path::Path,
     sync::Arc,
-    thread::JoinHandle,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use tokio::{
     sync::{
+        Semaphore,
         mpsc::{self, error::TrySendError},
         oneshot,
     },
@@ -22,7 +23,7 @@ use crate::{
     config::{Config, Profile, StdinKind, limits},
     io::Backend,
     policy::{child_env, open_cwd},
-    process::{Launch, Nursery, Spawned, spawn},
+    process::{Launch, Nursery, SpawnError, Spawned, spawn},
     session::{
         Session,
         input::{WriteEnd, WriteJob},
@@ -35,6 +36,9 @@ use crate::{
         table::Table,
     },
 };
+
+/// Starts that may block at once, for example on a dead network mount, before further ones wait.
+const LAUNCHES: usize = 4;
 
 /// What a client asks to be started. Already of the right types; not yet checked against the policy.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +88,8 @@ struct Shared {
     slab: Slab,
     nursery: Arc<Nursery>,
     adoptions: mpsc::Sender<Adoption>,
+    /// One permit for each start that may be in its thread.
+    launches: Arc<Semaphore>,
 }
 
 impl Handle {
@@ -116,6 +122,7 @@ impl Handle {
             slab,
             nursery,
             adoptions,
+            launches: Arc::new(Semaphore::new(LAUNCHES)),
         });
         Ok((Self { shared }, thread))
     }
@@ -138,13 +145,13 @@ impl Handle {
             Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms))
         });
 
-        let shared = Arc::clone(&self.shared);
-        let approved = profile.clone();
-        // A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be
-        // neither this thread, which answers every other call, nor the I/O thread, which drains every other job.
-        let child = tokio::task::spawn_blocking(move || launch(&shared, &approved, &request))
+        let child = self.launch_in_thread(profile.clone(), request).await?;
+        let place = self
+            .shared
+            .adoptions
+            .reserve()
             .await
-            .map_err(|_| Refusal::Internal("the spawning thread panicked"))??;
+            .map_err(|_| Refusal::Internal("the I/O thread is gone"))?;
         let timeout_at = Instant::now() + timeout;
 
         let (writes, write_queue) = mpsc::channel(limits::MAX_CALLS_IN_FLIGHT);
@@ -160,19 +167,16 @@ impl Handle {
             profile.stdin == StdinKind::Null,
             writes,
         ));
-        let adoption = Adoption {
+        // Before the session's tasks run: what a start answers is a session that runs, however soon it ends.
+        let snapshot = session.snapshot();
+        let closed = reservation.commit(Arc::clone(&session));
+        place.send(Adoption {
             session: Arc::clone(&session),
             child,
             timeout_at,
             allow_detach: profile.allow_detach,
             writes: write_queue,
-        };
-        self.shared
-            .adoptions
-            .send(adoption)
-            .await
-            .map_err(|_| Refusal::Internal("the I/O thread is gone"))?;
-        let closed = reservation.commit(Arc::clone(&session));
+        });
         tokio::select! {
             biased;
             () = cancelled => session.request_end(Reason::User, Duration::ZERO),
@@ -181,7 +185,35 @@ impl Handle {
         if closed {
             session.request_end(Reason::Shutdown, DEFAULT_GRACE);
         }
-        Ok(session.snapshot())
+        Ok(snapshot)
+    }
+
+    /// A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be neither this
+    /// thread, which answers every other call, nor the I/O thread, which drains every other job.
+    async fn launch_in_thread(
+        &self,
+        profile: Profile,
+        request: StartRequest,
+    ) -> Result<Spawned, Refusal> {
+        let slot = Arc::clone(&self.shared.launches)
+            .acquire_owned()
+            .await
+            .expect("nobody closes it");
+        let shared = Arc::clone(&self.shared);
+        let (answer, child) = oneshot::channel();
+        // Not tokio's blocking pool, which panics when it can't have its first thread.
+        thread::Builder::new()
+            .name("start".into())
+            .spawn(move || {
+                let child = launch(&shared, &profile, &request);
+                // A child that nobody waits for any more is killed and reaped as its value is dropped.
+                answer.send(child).ok();
+                drop(slot);
+            })
+            .map_err(|_| Refusal::StartFailed(SpawnError::OutOfProcesses))?;
+        child
+            .await
+            .map_err(|_| Refusal::Internal("the starting thread panicked"))?
     }
 
     /// The session as it is now.
@@ -257,11 +289,13 @@ impl Handle {
             tokio::pin!(cancelled);
             let end = tokio::select! {
                 biased;
-                end = &mut end => end,
+                // First: the answer to a cancelled call never reaches the client, who then can't tell that the write
+                // was through already. Only the session can still say so.
                 () = cancelled => {
                     session.abandon_input();
                     end.await
                 }
+                end = &mut end => end,
             };
             match end.map_err(|_| Refusal::SessionNotRunning { accepted: 0 })? {
                 WriteEnd::Done {
@@ -363,4 +397,96 @@ fn launch(shared: &Shared, profile: &Profile, request: &StartRequest) -> Result<
     launch
         .and_then(|launch| spawn(&launch.restricted(profile.restrictions), &shared.nursery))
         .map_err(Refusal::StartFailed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+    use crate::arena::Unit;
+
+    /// A host that approves one command.
+    fn host(argv: &[&str]) -> Handle {
+        let mut config = Config::demo(Path::new("/"), Path::new("/nonexistent"));
+        config.commands.truncate(1);
+        config.commands[0].id = "job".to_owned();
+        config.commands[0].argv = argv.iter().map(|&arg| arg.to_owned()).collect();
+        let nursery = Arc::new(Nursery::start().unwrap());
+        Handle::start_engine(config, Backend::Epoll, nursery)
+            .unwrap()
+            .0
+    }
+
+    async fn start(host: &Handle) -> Result<Snapshot, Refusal> {
+        let request = StartRequest {
+            command_id: "job".to_owned(),
+            ..StartRequest::default()
+        };
+        host.start(request, pending()).await
+    }
+
+    #[tokio::test]
+    async fn a_write_that_was_through_when_its_cancellation_came_is_uncertain_all_the_same() {
+        let host = host(&["/bin/cat"]);
+        let session = start(&host).await.unwrap().session_id;
+        let cancelled = host.write(&session, "one".to_owned(), false, ready(()));
+        // Writes of a session are made in order: once this one is answered, so is the first.
+        let after = host.write(&session, "two".to_owned(), false, pending());
+        assert_eq!(after.await.unwrap().accepted, 3);
+        assert_eq!(cancelled.await.unwrap().accepted, 3);
+
+        let snapshot = host.status(&session).unwrap();
+        assert!(snapshot.input_uncertain && snapshot.stdin_closed);
+        let late = host.write(&session, "three".to_owned(), false, pending());
+        assert!(matches!(
+            late.await,
+            Err(Refusal::InputUncertain { accepted: 0 } | Refusal::SessionNotRunning { .. })
+        ));
+        let limits = PageLimits {
+            bytes: 64,
+            records: 64,
+            unit: Unit::Runs,
+        };
+        let mut page = Page::default();
+        let wait = Duration::from_secs(2);
+        host.read(&session, 0, limits, wait, pending(), &mut page)
+            .await
+            .unwrap();
+        assert!(
+            page.text.starts_with("one"),
+            "what was written stays written"
+        );
+        host.shut_down(Duration::ZERO).await;
+    }
+
+    /// The soft limit only, so that it can be raised again.
+    fn limit_memory(bytes: u64) {
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        let (_, hard) = getrlimit(Resource::RLIMIT_AS).unwrap();
+        setrlimit(Resource::RLIMIT_AS, bytes.min(hard), hard).unwrap();
+    }
+
+    #[test]
+    fn a_start_that_can_have_no_thread_is_refused_and_the_next_one_works() {
+        crate::process::testing::in_own_process(
+            "supervisor::handle::tests::inner_no_thread",
+            "exec",
+        );
+    }
+
+    #[tokio::test]
+    #[ignore = "limits the memory of its process; started by the test above"]
+    async fn inner_no_thread() {
+        let host = host(&["/bin/true"]);
+        limit_memory(1 << 20);
+        let refused = start(&host).await;
+        limit_memory(u64::MAX);
+        assert_eq!(
+            refused.unwrap_err(),
+            Refusal::StartFailed(SpawnError::OutOfProcesses)
+        );
+        start(&host).await.unwrap();
+        host.shut_down(Duration::ZERO).await;
+    }
 }
