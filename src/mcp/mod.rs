@@ -1,7 +1,7 @@
 //! The wire: MCP over the two descriptors that the client handed over.
 //!
-//! A request's way: [`frame`] cuts it out of the stream, [`wire`] reads it, [`server`] dispatches it, [`args`] checks what it
-//! asks, the supervisor's handle does it, [`reply`] puts the outcome into words, [`wire`] writes it, [`transport`] sends it.
+//! A request's way: `frame` cuts it out of the stream, `wire` reads it, `server` dispatches it, `args` checks what it
+//! asks, the supervisor's handle does it, `reply` puts the outcome into words, `wire` writes it, `transport` sends it.
 //! This layer owns the protocol and nothing of the sessions: signals and the end of sessions are its caller's.
 
 use std::{io, time::Duration};

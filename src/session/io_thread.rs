@@ -45,7 +45,7 @@ impl IoThread {
 /// shrink to 8 KiB; this many take a quarter of it.
 const LARGE_PIPES: usize = 64;
 
-/// A share of [`LARGE_PIPES`], given back when the pipe is gone.
+/// A share of `LARGE_PIPES`, given back when the pipe is gone.
 pub struct LargePipe(Rc<IoThread>);
 
 impl LargePipe {
