@@ -217,6 +217,7 @@ impl ServerHandler for Server {
                 None,
             ));
         };
+        tracing::debug!(tool = %request.name, id = %context.id, "call");
         let arguments = context.extensions.get::<Arguments>();
         let arguments = arguments.map(|arguments| arguments.0.get());
         let outcome = match request.name.as_ref() {

@@ -107,6 +107,11 @@ impl Session {
         &self.id
     }
 
+    /// The approved command that it runs.
+    pub fn command_id(&self) -> &str {
+        &self.command_id
+    }
+
     /// The lock. A panic while it was held broke an invariant in one place only; the text that it guards stays
     /// readable, so poisoning is passed over.
     pub fn state(&self) -> MutexGuard<'_, State> {

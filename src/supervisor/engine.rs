@@ -109,6 +109,12 @@ async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, reten
         allow_detach,
         writes,
     } = adoption;
+    tracing::info!(
+        session = session.id(),
+        command = session.command_id(),
+        pid = child.leader.pid().as_raw(),
+        "started"
+    );
     let final_at = driver::run(
         Arc::clone(&session),
         child,
@@ -118,6 +124,15 @@ async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, reten
         shared,
     )
     .await;
+    let end = session.snapshot();
+    tracing::info!(
+        session = session.id(),
+        status = ?end.status,
+        reason = ?end.termination_reason,
+        code = end.exit_code,
+        signal = end.exit_signal,
+        "ended"
+    );
     let id = session.id().to_owned();
     drop(session);
     sleep_until((final_at + retention).into()).await;
