@@ -10,11 +10,12 @@
 //! Lower ones never import higher ones; `tests/layers.rs` holds it.
 //!
 //! ```text
-//! cli          stdio · config · demo                       the command line
-//! mcp          frame · stdio · transport · args · schema · reply · tools · server      the wire
+//! cli          stdio · config · demo · client · log        the command line
+//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · server
+//!                                                          the wire
 //! supervisor   handle · table · engine · refusal           all sessions
-//! session      lifecycle · driver · pump · input · state · snapshot                    one session
-//! policy  process                                          what may run · one child
+//! session      lifecycle · driver · pump · pace · input · io_thread · state · snapshot    one session
+//! policy  process  demo                                    what may run · one child · the demo profiles
 //! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
 //! ```
 //!
@@ -28,7 +29,10 @@
 //! - The **I/O thread** (`supervisor/engine.rs`) owns every pipe, pidfd and timer. Each session has four tasks there:
 //!   two pumps, an input writer, a driver.
 //! - A start waits on a short-lived blocking thread: resolving a directory and executing a file can hang on a dead
-//!   network mount, and then only that start hangs.
+//!   network mount, and then only that start hangs (four of them at once make later starts wait).
+//!
+//! Two threads with one mutex around a session's log give a page in a third of the time that one thread takes under a
+//! flood, and the drain is no slower for it.
 //!
 //! # Processes
 //!
@@ -36,9 +40,6 @@
 //! each session: the parent of the session's leader and, as a child subreaper, of every descendant that is orphaned. The
 //! keeper's control socket is the session's life: when it ends, because the session's output has settled or because the
 //! server is gone, whatever it died of, the keeper kills and reaps what is left. `process/mod.rs` tells it in order.
-//!
-//! Two threads with one mutex around a session's log give a page in a third of the time that one thread takes under a
-//! flood, and the drain is no slower for it.
 //!
 //! # The way of a byte of stdout
 //!
@@ -60,13 +61,15 @@
 //! - **I4** Every extent holds valid UTF-8 and whole code points only.
 //! - **I5** At most one read is in flight on a pipe, and its future is driven to its end. A dropped io_uring read goes
 //!   on in the kernel and swallows what comes next.
-//! - **I6** While a `Leader` value exists its keeper doesn't reap the leader, so its pid, which is also its group's id,
-//!   can't be another's. Group signals need one.
+//! - **I6** While a `Leader` value exists and its keeper lives, the leader isn't reaped, so its pid, which is also its
+//!   group's id, can't be another's. Group signals go through its pidfd; by number, on kernels before 6.9, only while the
+//!   keeper is there.
 //! - **I7** A group is swept with KILL before its leader is reaped, and a session's descendants are killed once its
-//!   output has settled.
+//!   output has settled, unless its profile lets them stay and it ended by itself.
 //! - **I8** Session ids are unique and unguessable.
 //! - **I9** A final status and a settled output never change.
-//! - **I10** No lock is held over an await or a system call that can wait.
+//! - **I10** No blocking lock is held over an await or a system call that can wait. The one lock that is, the protocol's
+//!   writer, is asynchronous and given up when the connection closes.
 //!
 //! # Where unsafe lives
 //!

@@ -225,23 +225,11 @@ fn the_map_names_every_file_with_unsafe_code() {
 }
 
 #[test]
-fn nothing_prints_to_stdout_past_the_protocol() {
-    for (file, text) in sources() {
-        for (number, line) in code(&text) {
-            assert!(
-                !line.contains("println!(") || line.contains("eprintln!("),
-                "src/{file}:{number}: stdout belongs to the protocol; write to a handle that was passed in"
-            );
-        }
-    }
-}
-
-#[test]
 fn files_are_rooms_not_halls() {
     for (file, text) in sources() {
         let lines = text.lines().count();
         assert!(
-            lines <= 700,
+            lines <= 520,
             "src/{file} has {lines} lines: is it one room, or two?"
         );
     }

@@ -16,7 +16,7 @@ fn many(owner: Owner) -> Owner {
 
 #[test]
 fn the_childs_own_memory_and_time_are_accounted() {
-    // The shell keeps 48 MiB in a variable. Below the server's own size the kernel can't tell the child's from it.
+    // The shell keeps 48 MiB in a variable. Below the keeper's size, about 1 MiB, the kernel can't tell them apart.
     let server = Owner::job("x=$(head -c 50331648 /dev/zero | tr '\\0' x); echo ${#x}").serve();
     let session = server.start("job");
     assert_eq!(session.read_all().stdout, "50331648\n");

@@ -3,10 +3,7 @@
 mod common;
 
 use common::{Owner, Server, proc, wait_until};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 /// A config with a quiet child, one that ignores TERM, a flood, and a tree.
@@ -79,13 +76,25 @@ fn one_sighup_is_enough_while_stdin_stays_open() {
 
 #[test]
 fn a_second_signal_kills_at_once() {
-    let mut server = owner().serve();
+    let owner = owner();
+    let mut command = owner.command();
+    command.args(["--log-level", "info"]);
+    let mut server = Server::spawn(owner, command);
+    server.initialize();
     let groups = start_all(&server);
     let _groups = proc::Doomed::groups(&groups);
     server.signal(Signal::SIGTERM);
-    // It may be gone already, which is as good.
-    kill(Pid::from_raw(server.pid()), Signal::SIGTERM).ok();
-    server.wait();
+    wait_until("the shutdown has begun", || {
+        server.stderr().contains("ending")
+    });
+    server.signal(Signal::SIGTERM);
+    let status = server.wait();
+    assert_eq!(status.code(), Some(0), "{}", server.stderr());
+    assert!(
+        server.stderr().contains("again: killing"),
+        "{}",
+        server.stderr()
+    );
     assert_groups_are_gone(&groups);
 }
 

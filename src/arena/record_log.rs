@@ -85,7 +85,8 @@ impl RecordLog {
     }
 
     /// UTF-8 bytes of retained text.
-    pub fn retained_bytes(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn retained_bytes(&self) -> usize {
         self.retained
     }
 

@@ -115,7 +115,8 @@ impl Slab {
     }
 
     /// Number of blocks that are free.
-    pub fn free_blocks(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn free_blocks(&self) -> usize {
         let free = self.shared.lock();
         free.resident.len() + free.pristine.len()
     }

@@ -29,7 +29,7 @@ pub(super) enum LogLevel {
 }
 
 impl LogLevel {
-    /// The SDK logs whole messages, terminal contents included, from its own debug level on; it's kept at errors.
+    /// The SDK logs whole messages, terminal contents included, from its own debug level on; it's kept silent.
     fn filter(self) -> EnvFilter {
         let own = match self {
             LogLevel::Error => "error",

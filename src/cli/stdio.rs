@@ -21,7 +21,8 @@ use crate::{
     supervisor::handle::Handle,
 };
 
-/// From the first reason to end until the process is gone, at most. Sessions need their grace and the confirmation of
+/// From the first reason to end until the process is gone, at most, less the time that answers already took when input
+/// ended. Sessions need their grace and the confirmation of
 /// the KILL that may follow; the rest is for answers that the client may still read.
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(2_700);
 /// How long sessions may take after a second signal: KILL needs no grace, only the kernel's time.
@@ -127,7 +128,7 @@ fn prepare(
 fn enough_descriptors() -> Result<(), String> {
     match getrlimit(Resource::RLIMIT_NOFILE) {
         Ok((soft, _)) if soft < OWN_DESCRIPTORS => Err(format!(
-            "only {soft} descriptors may be open, the server itself needs {OWN_DESCRIPTORS}, and each running session 5 \
+            "only {soft} descriptors may be open, the server itself needs {OWN_DESCRIPTORS}, and each running session 7 \
              more; raise the limit (ulimit -n)"
         )),
         _ => Ok(()),
@@ -188,6 +189,11 @@ async fn serve_until_told(
         }
         name = signals.next() => tracing::info!("{name}: ending"),
     }
+    let limit = if client_left {
+        SHUTDOWN_LIMIT - mcp::GRACE
+    } else {
+        SHUTDOWN_LIMIT
+    };
     let shutdown = async {
         // A client that is still there may ask how its sessions ended until the last one has.
         let all_ended = handle.shut_down(DEFAULT_GRACE);
@@ -210,7 +216,7 @@ async fn serve_until_told(
             tracing::warn!("{name} again: killing");
             tokio::time::timeout(KILL_LIMIT, handle.shut_down(Duration::ZERO)).await.ok();
         }
-        () = tokio::time::sleep(SHUTDOWN_LIMIT) => {
+        () = tokio::time::sleep(limit) => {
             tracing::warn!("not everything ended in time; leaving it behind");
         }
     }

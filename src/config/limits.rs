@@ -81,16 +81,16 @@ pub mod defaults {
     pub const MAX_INPUT_BYTES: u64 = 65_536;
 }
 
-/// Reads in flight per running session: one on each output pipe.
-const READS_PER_SESSION: usize = 2;
+/// Reads in flight for a session whose pipes are open: one on each.
+pub const READS_PER_SESSION: usize = 2;
+/// Replies that may wait for the client before no more requests are taken, in bytes.
+pub const MAX_PENDING_BYTES: usize = 8 << 20;
 /// One run of a page beside its text: cursor, stream, end.
 const RUN_BYTES: usize = 24;
 /// Longest spelling of one byte of text in a reply: `\u0000` in the structured body, `\\u0000` in the text block.
 const REPLY_BYTES_PER_TEXT_BYTE: usize = 6 + 7;
 /// One code point's record beside its text, in both places of a reply.
 const REPLY_BYTES_PER_RECORD: usize = 2 * 64;
-/// Replies that exist at once: one being serialised, one being written.
-const REPLIES: usize = 2;
 /// Program, allocator, thread stacks and both runtimes, resident.
 const FIXED_BYTES: usize = 16 * 1_048_576;
 
@@ -98,7 +98,7 @@ const FIXED_BYTES: usize = 16 * 1_048_576;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What holds it, and how many bytes.
-    pub items: [(&'static str, usize); 6],
+    pub items: [(&'static str, usize); 7],
     /// The sum of the items.
     pub total: usize,
 }
@@ -117,14 +117,19 @@ pub fn plan(config: &Config, blocks_per_record: usize, block_bytes: usize) -> Pl
         ),
         (
             "reads in flight",
-            config.max_sessions * READS_PER_SESSION * block_bytes,
+            // Sessions that are final may still drain for a second, beside those that run.
+            config.max_records * READS_PER_SESSION * block_bytes,
         ),
         (
             "input in flight",
             MAX_CALLS_IN_FLIGHT * config.max_input_bytes.min(MAX_FRAME_BYTES),
         ),
         ("pages in flight", MAX_CALLS_IN_FLIGHT * page_bytes),
-        ("protocol frames", MAX_FRAME_BYTES + REPLIES * reply_bytes),
+        (
+            "replies unread by the client",
+            MAX_PENDING_BYTES + MAX_CALLS_IN_FLIGHT * reply_bytes,
+        ),
+        ("protocol frame", MAX_FRAME_BYTES),
         ("program and runtimes", FIXED_BYTES),
     ];
     Plan {
@@ -145,7 +150,7 @@ mod tests {
         config.max_input_bytes = 7;
         let plan = plan(&config, 11, 1_000);
         assert_eq!(plan.items[0], ("retained text", 55_000));
-        assert_eq!(plan.items[1], ("reads in flight", 6_000));
+        assert_eq!(plan.items[1], ("reads in flight", 10_000));
         assert_eq!(plan.items[2], ("input in flight", 512 * 7));
         let sum: usize = plan.items.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(plan.total, sum);

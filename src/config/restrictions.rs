@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-/// Set between fork and exec, so that the command and all its descendants have them from their first instruction.
+/// Set between clone and exec, so that the command and all its descendants have them from their first instruction.
 /// Absent ones stay as the server got them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Restrictions {

@@ -33,7 +33,7 @@ pub use stdio::Protocol;
 
 /// How long answers may take after input has ended or the server was told to stop. Covers a write's full time, and leaves a
 /// process that has 3 s to exit the time to end its sessions.
-const GRACE: Duration = Duration::from_millis(1_500);
+pub const GRACE: Duration = Duration::from_millis(1_500);
 
 /// What the tools show of the Owner's config, and what they check themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]

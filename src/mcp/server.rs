@@ -29,6 +29,7 @@ use crate::{
     arena::{Page, PageLimits, Unit},
     config::limits::{MAX_CALLS_IN_FLIGHT, MAX_PAGE_RECORDS},
     mcp::{Settings, args, failure::Failure, reply, tools, wire::Arguments},
+    session::lifecycle::DEFAULT_GRACE,
     supervisor::handle::{Handle, StartRequest},
 };
 
@@ -37,8 +38,6 @@ use crate::{
 const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32_029);
 /// Page buffers kept for reuse. More are made while more reads are under way.
 const KEPT_PAGES: usize = 4;
-/// Grace of a termination that input's end cuts short: that of the server's own shutdown.
-const CUT_GRACE: Duration = Duration::from_millis(500);
 
 /// See the module.
 #[derive(Debug)]
@@ -159,7 +158,7 @@ impl Server {
             // A second termination with a shorter grace shortens the first.
             snapshot = async {
                 self.eof.cancelled().await;
-                self.handle.terminate(session, grace.min(CUT_GRACE)).await
+                self.handle.terminate(session, grace.min(DEFAULT_GRACE)).await
             } => snapshot,
         }?;
         Ok(reply::snapshot(&snapshot, self.settings.results))

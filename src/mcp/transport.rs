@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::Results,
+    config::{Results, limits::MAX_PENDING_BYTES},
     mcp::{
         frame::Frames,
         stdio::{Input, Output, Protocol},
@@ -35,8 +35,6 @@ use crate::{
     },
 };
 
-/// Replies that may wait for the client before receiving stops, in bytes.
-const MAX_PENDING_BYTES: usize = 8 << 20;
 /// Messages received in a row before handlers get a turn.
 const MESSAGES_PER_TURN: u32 = 32;
 /// How often the end of input is looked for while nothing is received.

@@ -232,9 +232,12 @@ fn restrict(restrictions: [Option<u64>; RESTRICTIONS]) -> Result<(), Errno> {
         setrlimit(resource, limit.min(hard), last.min(hard))?;
     }
     if let Some(nice) = nice.and_then(|nice| c_int::try_from(nice).ok()) {
-        // SAFETY: three integers; 0 is this process. A priority that is lower already stays, since EACCES is no failure
-        // to give way.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+        // Only downwards; a privileged server would be allowed the other direction.
+        // SAFETY: integers; 0 is this process. The first call can't fail for it.
+        unsafe {
+            let current = libc::getpriority(libc::PRIO_PROCESS, 0);
+            libc::setpriority(libc::PRIO_PROCESS, 0, nice.max(current));
+        }
     }
     if let Some(umask) = umask.and_then(|umask| libc::mode_t::try_from(umask).ok()) {
         // SAFETY: an integer; the mask is this process's own copy, and the call can't fail.

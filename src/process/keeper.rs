@@ -44,7 +44,8 @@ use super::{
     wire::{self, LEAVE, REAP, Received, Reply, START},
 };
 
-/// Shown by ps and matched by killall; not the server's, so that what is meant for the server reaches it only.
+/// The name that `ps -e` shows and killall matches; not the server's, so that a `killall` meant for the server reaches it
+/// only. Full command lines are the server's.
 const NAME: &std::ffi::CStr = c"sluice-keeper";
 /// How often what must die is looked for again when no child's end has said so before. An orphan that comes is not
 /// announced by itself.
@@ -93,14 +94,20 @@ pub(super) fn run(starts: OwnedFd, signals: &ChildSignal, taken: OwnedFd, nurser
         }
         Ok(Started { pid, pidfd }) => {
             let reply = Reply::Started(pid).encode();
-            // Were it not received, the control socket is at its end, which the session sees first.
-            wire::send(control.as_fd(), &reply, &[pidfd.as_fd()]).ok();
+            let told = wire::send(control.as_fd(), &reply, &[pidfd.as_fd()]);
             drop(pidfd);
             let mut session = Session {
                 leader: Some(Pid::from_raw(pid)),
                 may_stay: false,
             };
-            session.keep(control.as_fd(), signals);
+            match told {
+                Ok(_) => session.keep(control.as_fd(), signals),
+                // ETOOMANYREFS, for one: the user has too many descriptors in flight. What can't be announced must not run;
+                // unanswered, the server would wait for ever.
+                Err(errno) => {
+                    wire::send_all(control.as_fd(), &unreaped(errno).encode()).ok();
+                }
+            }
             drop(control);
             session.end(signals);
         }

@@ -1,6 +1,6 @@
 //! One child: starting, its process group, its descendants, reaping.
 //!
-//! Four kinds of process work together, all but the last small and single-threaded:
+//! Four kinds of process work together; the middle two are small and single-threaded:
 //!
 //! - the server asks for starts and sends signals;
 //! - the nursery, its child, forks keepers;

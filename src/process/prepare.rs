@@ -9,13 +9,14 @@ use nix::{errno::Errno, sys::signal::SigSet};
 /// First descriptor that is not standard input, output or error.
 const FIRST_PRIVATE: RawFd = 3;
 
-/// Brings the process into the state that spawning and reaping rely on. To be called once, first thing in `main`, while
-/// there is one thread: the signal mask is a thread's own, and threads inherit it.
+/// Brings the process into a state of its own. To be called once, first thing in `main`, while there is one thread: the
+/// signal mask is a thread's own, and threads inherit it.
 ///
-/// - SIGCHLD goes to its default. Ignored (which survives exec), the kernel would reap children by itself: their ids
-///   could be reused under us and their status would be lost.
+/// - SIGCHLD goes to its default. Ignored (which survives exec), the kernel would reap the nursery by itself, and its id
+///   could be another's.
 /// - No signal stays blocked, or SIGTERM might never arrive.
-/// - Inherited descriptors from 3 up become close-on-exec, so that a child gets 0 to 2 only.
+/// - Inherited descriptors from 3 up become close-on-exec: whatever this process starts by itself (the demo its server)
+///   gets 0 to 2 only. Hosted children get nothing of it anyway; the nursery closes all.
 ///
 /// # Errors
 /// The kernel's error when the descriptors can be marked in neither of two ways (no `close_range`, and no `/proc`), or
@@ -115,16 +116,17 @@ mod tests {
     fn inner_sigchld_ignored_at_launch() {
         use crate::process::testing::{launch, run};
         // SAFETY: passing no new action only reads the old one into a local that outlives the call.
-        let inherited = unsafe {
+        let disposition = || unsafe {
             let mut old = std::mem::zeroed::<libc::sigaction>();
             libc::sigaction(libc::SIGCHLD, std::ptr::null(), &mut old);
             old.sa_sigaction
         };
-        assert_eq!(inherited, libc::SIG_IGN, "the launcher's part");
+        assert_eq!(disposition(), libc::SIG_IGN, "the launcher's part");
         let mut blocked = SigSet::empty();
         blocked.add(Signal::SIGTERM);
         blocked.thread_block().unwrap();
         prepare().unwrap();
+        assert_eq!(disposition(), libc::SIG_DFL);
         assert_eq!(SigSet::thread_get_mask().unwrap(), SigSet::empty());
         let (exit, _) = run(&launch(&["/bin/sh", "-c", "exit 7"]));
         assert_eq!(exit.code, Some(7));

@@ -20,7 +20,7 @@ use tokio::{
 use crate::{
     arena::Stream,
     io::{Sink, Source, Stop, Watch},
-    process::{Exit, Leader, Reaping, Spawned, Unconfirmed},
+    process::{Delivery, Exit, Leader, Reaping, Spawned, Unconfirmed},
     session::{
         Session,
         input::{self, WriteJob},
@@ -308,8 +308,11 @@ impl Driver {
                 leader.signal_group(Signal::SIGTERM);
                 leader.signal_group(Signal::SIGCONT);
             }
-            if actions.kill {
-                leader.signal_group(Signal::SIGKILL);
+            if actions.kill && leader.signal_group(Signal::SIGKILL) == Delivery::Refused {
+                tracing::warn!(
+                    session = self.session.id(),
+                    "the group runs as another user now and can't be killed"
+                );
             }
         }
         match actions.finish {

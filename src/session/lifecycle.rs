@@ -36,7 +36,7 @@ pub struct Actions {
 pub enum Finish {
     /// Reap the leader (it has exited) and publish.
     Reap(Status, Reason),
-    /// Publish `Failed` for this reason; the leader is left to its keeper.
+    /// Publish `Failed` for this reason; the leader is left to its keeper, which ends it once the drain is over.
     GiveUp(Reason),
 }
 

@@ -19,8 +19,11 @@ use crate::{
     text::utf8::Scratch,
 };
 
-/// Starts that may wait for the I/O thread at once; more wait on the request side.
+/// Started children that may wait for the I/O thread at once; more wait on the request side.
 const QUEUE: usize = 64;
+
+/// Free blocks that keep their memory when a session is forgotten: as many as a few floods turn over.
+const KEPT_BLOCKS: usize = 32;
 
 /// A session whose child runs and whose tasks don't yet.
 #[derive(Debug)]
@@ -121,7 +124,7 @@ async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, reten
         timeout_at,
         allow_detach,
         writes,
-        shared,
+        Rc::clone(&shared),
     )
     .await;
     let end = session.snapshot();
@@ -137,4 +140,5 @@ async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, reten
     drop(session);
     sleep_until((final_at + retention).into()).await;
     table.remove(&id);
+    shared.slab.trim(KEPT_BLOCKS);
 }

@@ -106,7 +106,7 @@ impl Handle {
         let per_record = max_blocks(config.buffer_bytes);
         // Two reads are in flight for each session whose pipes are open: up to `max_sessions` that run and, for a
         // second after their end, finals that still drain; those are retained, so `max_records` bounds both.
-        let slab = Slab::new(config.max_records * (per_record + 2))?;
+        let slab = Slab::new(config.max_records * (per_record + limits::READS_PER_SESSION))?;
         let table = Arc::new(Table::new(config.max_sessions, config.max_records));
         let retention = Duration::from_secs(config.retention_seconds);
         let (adoptions, thread) = engine::start(
@@ -367,11 +367,6 @@ impl Handle {
         for session in table.close() {
             session.ended().await;
         }
-    }
-
-    /// The config that is served.
-    pub fn config(&self) -> &Config {
-        &self.shared.config
     }
 }
 
