@@ -75,7 +75,7 @@ impl Options {
             let bench = self.bench;
             writeln!(
                 record.borrow_mut(),
-                "{bench},{row},{contender},{round},{measure},{value}"
+                "{bench},\"{row}\",{contender},{round},{measure},{value}"
             )
             .expect("the record can be written");
         }
