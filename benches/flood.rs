@@ -23,7 +23,7 @@ use nix::{
     unistd::read,
 };
 use sluicegate::{
-    config::{Config, Profile, Restrictions, StdinKind},
+    config::{Config, Profile, StdinKind},
     io::{Backend, probe},
     process::Nursery,
     session::snapshot::{Output, Snapshot},
@@ -374,16 +374,8 @@ impl Host {
             total.to_string(),
         ];
         let profile = Profile {
-            id: "writer".to_owned(),
-            argv: argv.into(),
-            allowed_env: Vec::new(),
-            description: None,
-            env: Vec::new(),
-            cwd: None,
-            timeout_ms: None,
             stdin: StdinKind::Null,
-            allow_detach: false,
-            restrictions: Restrictions::default(),
+            ..Profile::new("writer", argv.into())
         };
         let mut config = Config::with_defaults(vec![root.clone()], root, vec![profile]);
         config.max_sessions = work.pipes;

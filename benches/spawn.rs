@@ -19,7 +19,7 @@ use nix::{
     unistd::Pid,
 };
 use sluicegate::{
-    config::{Config, Profile, Restrictions, StdinKind},
+    config::{Config, Profile, StdinKind},
     io::{Backend, probe},
     process::Nursery,
     supervisor::handle::{Handle, StartRequest},
@@ -102,16 +102,8 @@ fn spawn_and_wait(starts: usize) {
 fn through_the_engine(backend: Backend, starts: usize) -> f64 {
     let root = PathBuf::from("/");
     let profile = Profile {
-        id: "true".to_owned(),
-        argv: vec![PROGRAM.to_owned()],
-        allowed_env: Vec::new(),
-        description: None,
-        env: Vec::new(),
-        cwd: None,
-        timeout_ms: None,
         stdin: StdinKind::Null,
-        allow_detach: false,
-        restrictions: Restrictions::default(),
+        ..Profile::new("true", vec![PROGRAM.to_owned()])
     };
     let mut config = Config::with_defaults(vec![root.clone()], root, vec![profile]);
     config.max_records = starts;

@@ -23,7 +23,7 @@ use std::{
 use nix::unistd::{getpid, gettid};
 use sluicegate::{
     arena::{Page, PageLimits, Unit},
-    config::{Config, Profile, Restrictions, StdinKind},
+    config::{Config, Profile, StdinKind},
     io::{Backend, probe},
     process::Nursery,
     supervisor::{
@@ -135,17 +135,10 @@ const CASES: &[Case] = &[
 
 fn config(case: &Case) -> Config {
     let root = Path::new("/");
+    let argv = case.argv.iter().map(|&part| part.to_owned()).collect();
     let profile = Profile {
-        id: "flood".to_owned(),
-        argv: case.argv.iter().map(|&part| part.to_owned()).collect(),
-        allowed_env: Vec::new(),
-        description: None,
-        env: Vec::new(),
-        cwd: None,
-        timeout_ms: None,
         stdin: StdinKind::Null,
-        allow_detach: false,
-        restrictions: Restrictions::default(),
+        ..Profile::new("flood", argv)
     };
     let mut config = Config::with_defaults(vec![root.to_owned()], root.to_owned(), vec![profile]);
     config.buffer_records = case.buffer_records;

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Call, Owner, Server, wait_until};
+use common::{Call, Owner, Server, ping_of, wait_until};
 use serde_json::{Value, json};
 
 /// The longest frame, newline included.
@@ -211,17 +211,6 @@ fn ids_are_given_back_as_they_came() {
         assert!(server.answer_to(&id).get("result").is_some(), "{id}");
     }
     server.finish();
-}
-
-/// A ping whose line, newline included, has `length` bytes.
-fn ping_of(length: usize, id: &str) -> String {
-    let head =
-        format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"ping","params":{{"_meta":{{"pad":""#);
-    let tail = r#""}}}"#;
-    format!(
-        "{head}{}{tail}\n",
-        "x".repeat(length - head.len() - tail.len() - 1)
-    )
 }
 
 #[test]

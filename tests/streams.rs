@@ -8,7 +8,7 @@ use std::{
     process::Stdio,
 };
 
-use common::{Call, Owner, Server, launch, owner, wait_until};
+use common::{Call, Owner, Server, launch, owner, ping_of, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -20,17 +20,6 @@ fn is_error(answer: &Value) -> bool {
         .get("error")
         .is_some_and(|error| error["code"].is_i64() && error["message"].is_string())
         && answer.get("result").is_none()
-}
-
-/// A ping whose line, newline included, has `length` bytes.
-fn ping_of(length: usize, id: &str) -> String {
-    let head =
-        format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"ping","params":{{"_meta":{{"pad":""#);
-    let tail = r#""}}}"#;
-    format!(
-        "{head}{}{tail}\n",
-        "x".repeat(length - head.len() - tail.len() - 1)
-    )
 }
 
 #[test]

@@ -12,7 +12,12 @@ use std::{
 
 use clap::ValueEnum;
 use nix::sys::socket::{MsgFlags, send};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// How much is logged.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -30,25 +35,30 @@ pub(super) enum LogLevel {
 
 impl LogLevel {
     /// The SDK logs whole messages, terminal contents included, from its own debug level on; it's kept silent.
-    fn filter(self) -> EnvFilter {
+    fn filter(self) -> Targets {
         let own = match self {
-            LogLevel::Error => "error",
-            LogLevel::Warn => "warn",
-            LogLevel::Info => "info",
-            LogLevel::Debug => "debug",
+            LogLevel::Error => LevelFilter::ERROR,
+            LogLevel::Warn => LevelFilter::WARN,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Debug => LevelFilter::DEBUG,
         };
-        EnvFilter::new(format!("error,rmcp=off,sluicegate={own}"))
+        Targets::new()
+            .with_default(LevelFilter::ERROR)
+            .with_target("rmcp", LevelFilter::OFF)
+            .with_target("sluicegate", own)
     }
 }
 
 /// Sends log lines to stderr from now on.
 pub(super) fn start(level: LogLevel) {
-    tracing_subscriber::fmt()
-        .with_env_filter(level.filter())
+    let lines = fmt::layer()
         .with_ansi(false)
         .with_target(false)
         .without_time()
-        .with_writer(Mutex::new(Stderr::open()))
+        .with_writer(Mutex::new(Stderr::open()));
+    tracing_subscriber::registry()
+        .with(level.filter())
+        .with(lines)
         .init();
 }
 

@@ -85,6 +85,24 @@ pub struct Profile {
     pub restrictions: Restrictions,
 }
 
+impl Profile {
+    /// A profile of the required fields, every other at its default. Checks nothing.
+    pub fn new(id: impl Into<String>, argv: Vec<String>) -> Profile {
+        Profile {
+            id: id.into(),
+            argv,
+            allowed_env: Vec::new(),
+            description: None,
+            env: Vec::new(),
+            cwd: None,
+            timeout_ms: None,
+            stdin: StdinKind::default(),
+            allow_detach: false,
+            restrictions: Restrictions::default(),
+        }
+    }
+}
+
 /// A checked config: every rule of the format holds for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Config {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::config::{Config, Profile, Restrictions, StdinKind};
+use crate::config::{Config, Profile};
 
 mod programs;
 
@@ -67,23 +67,20 @@ pub fn profiles(exe: &Path) -> Vec<Profile> {
     PROFILES
         .iter()
         .map(|&(id, description)| Profile {
-            id: id.to_owned(),
-            argv: vec![exe.clone().into_owned(), COMMAND.to_owned(), id.to_owned()],
             allowed_env: match id {
                 "stream" => vec!["DEMO_LABEL".to_owned()],
                 _ => Vec::new(),
             },
             description: Some(description.to_owned()),
-            env: Vec::new(),
-            cwd: None,
             // These two are there to outlast the default.
             timeout_ms: match id {
                 "long" | "ignore-term" => Some(90_000),
                 _ => None,
             },
-            stdin: StdinKind::Pipe,
-            allow_detach: false,
-            restrictions: Restrictions::default(),
+            ..Profile::new(
+                id,
+                vec![exe.clone().into_owned(), COMMAND.to_owned(), id.to_owned()],
+            )
         })
         .collect()
 }

@@ -148,7 +148,7 @@ pub(super) mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::{config::StdinKind, mcp::Limits};
+    use crate::mcp::Limits;
 
     pub(in crate::mcp) fn settings(results: Results) -> Settings {
         let demo = [
@@ -172,16 +172,8 @@ pub(super) mod tests {
         let profiles = demo
             .into_iter()
             .map(|(id, description)| Profile {
-                id: id.to_owned(),
-                argv: vec!["/bin/true".to_owned()],
-                allowed_env: Vec::new(),
                 description: Some(description.to_owned()),
-                env: Vec::new(),
-                cwd: None,
-                timeout_ms: None,
-                stdin: StdinKind::Pipe,
-                allow_detach: false,
-                restrictions: crate::config::Restrictions::default(),
+                ..Profile::new(id, vec!["/bin/true".to_owned()])
             })
             .collect();
         Settings {

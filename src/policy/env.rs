@@ -60,22 +60,14 @@ fn set(env: &mut Vec<(String, String)>, name: &str, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::StdinKind;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     fn profile(allowed_env: &[&str], env: &[(&str, &str)]) -> Profile {
         Profile {
-            id: "p".into(),
-            argv: vec!["/bin/true".into()],
             allowed_env: allowed_env.iter().map(|name| name.to_string()).collect(),
-            description: None,
             env: owned(env),
-            cwd: None,
-            timeout_ms: None,
-            stdin: StdinKind::Pipe,
-            allow_detach: false,
-            restrictions: crate::config::Restrictions::default(),
+            ..Profile::new("p", vec!["/bin/true".into()])
         }
     }
 

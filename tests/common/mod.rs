@@ -42,3 +42,14 @@ pub fn skipped_under_epoll(test: &str) -> bool {
     }
     epoll
 }
+
+/// A ping whose line, newline included, has `length` bytes.
+pub fn ping_of(length: usize, id: &str) -> String {
+    let head =
+        format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"ping","params":{{"_meta":{{"pad":""#);
+    let tail = r#""}}}"#;
+    format!(
+        "{head}{}{tail}\n",
+        "x".repeat(length - head.len() - tail.len() - 1)
+    )
+}
