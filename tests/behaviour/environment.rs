@@ -1,8 +1,6 @@
 //! The variables of a child: a fixed base, the Owner's, and those that a client may set.
 
-mod common;
-
-use common::{Owner, Server};
+use crate::common::{Owner, Server};
 use serde_json::{Map, Value, json};
 
 #[test]

@@ -1,8 +1,6 @@
 //! Strict arguments: what is not exactly right is refused before anything happens, in the schemas' own terms.
 
-mod common;
-
-use common::{Owner, Server};
+use crate::common::{Owner, Server};
 use serde_json::{Value, json};
 
 fn one_session(server: &Server) -> String {

@@ -1,10 +1,8 @@
 //! What a child prints arrives: pages, cursors, waits, and where output ends.
 
-mod common;
-
 use std::thread;
 
-use common::{Owner, session::stream_text, wait_until};
+use crate::common::{Owner, session::stream_text, wait_until};
 use serde_json::{Value, json};
 
 #[test]
@@ -234,7 +232,7 @@ fn hammering_and_cancelled_reads_lose_nothing() {
             } else {
                 drop(call.whole())
             }
-            round % 10 == 0 && common::session::is_final(&session.status())
+            round % 10 == 0 && crate::common::session::is_final(&session.status())
         });
         let output = session.read_all();
         assert_eq!(output.stdout, expected);

@@ -1,8 +1,6 @@
 //! What a profile holds its command to, and descendants that may stay.
 
-mod common;
-
-use common::{Owner, proc, wait_until};
+use crate::common::{Owner, proc, wait_until};
 use serde_json::{Value, json};
 
 fn job(script: &str, field: &str, value: Value) -> Owner {
@@ -65,7 +63,7 @@ fn a_limit_above_the_servers_own_leaves_that_in_force() {
         .args(["-c", "ulimit -n 200; exec \"$0\" \"$@\""])
         .arg(served.get_program())
         .args(served.get_args());
-    let server = common::Server::spawn(owner, command);
+    let server = crate::common::Server::spawn(owner, command);
     server.initialize();
     assert_eq!(server.start("job").read_all().stdout, "200\n");
     server.finish();

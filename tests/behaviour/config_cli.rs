@@ -1,7 +1,5 @@
 //! Owner configs: written by `config new`, examined by `config check`, refused by `stdio` by the field's name.
 
-mod common;
-
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -9,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use common::{Owner, Server, owner};
+use crate::common::{Owner, Server, owner};
 use serde_json::{Value, json};
 
 fn config(arguments: &[&str]) -> Command {

@@ -1,8 +1,6 @@
 //! Cursors, pages and eviction: code points are counted, budgets are exact, gaps are announced.
 
-mod common;
-
-use common::{Owner, session::stream_text};
+use crate::common::{Owner, session::stream_text};
 use serde_json::{Value, json};
 
 /// Four bytes, a combining mark on a letter, a family joined from several code points, and plain letters.
@@ -135,7 +133,7 @@ fn runs_that_alternate_are_limited_to_1024_as_well() {
     let session = server.start("job");
     for round in 1..=600 {
         session.write("\n");
-        common::wait_until("both came", || session.status()["next_cursor"] == 2 * round);
+        crate::common::wait_until("both came", || session.status()["next_cursor"] == 2 * round);
     }
     session.close_stdin();
     let output = session.read_all();
@@ -345,7 +343,7 @@ fn a_reader_that_falls_behind_is_told_and_can_go_on() {
     let mut cursor = 0;
     for burst in 1..=5 {
         session.write("\n");
-        common::wait_until("the burst came", || {
+        crate::common::wait_until("the burst came", || {
             session.status()["next_cursor"] == burst * 70000
         });
         let read = |cursor: u64| session.with_id(json!({"cursor": cursor}));

@@ -20,6 +20,7 @@ pub fn backend() -> Option<String> {
 
 /// A config under construction. Its directory lives as long as it does.
 pub struct Owner {
+    #[allow(dead_code, reason = "its drop removes the directory")]
     dir: TempDir,
     base: PathBuf,
     fields: Map<String, Value>,

@@ -1,8 +1,6 @@
 //! Nothing outlives the server, however it ends and whoever has stopped listening.
 
-mod common;
-
-use common::{Owner, Server, proc, wait_until};
+use crate::common::{Owner, Server, proc, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::json;
 

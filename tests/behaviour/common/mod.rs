@@ -3,8 +3,6 @@
 //!
 //! Nothing here sleeps to be lucky. Where an event can't be subscribed to (a process disappearing, a status
 //! becoming final) it is polled for, and [`GUARD`] turns a hang into a failure; no test measures speed with it.
-#![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(unused_imports, reason = "each test binary uses its own part")]
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +16,7 @@ pub mod session;
 pub use call::Call;
 pub use owner::Owner;
 pub use server::Server;
-pub use session::{Output, Session};
+pub use session::Session;
 
 /// How long anything may take before a test gives up. Far above what a loaded machine needs.
 pub const GUARD: Duration = Duration::from_secs(30);

@@ -1,10 +1,8 @@
 //! The wire: frames, malformed input, revisions, concurrency, and cancellation.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Call, Owner, Server, ping_of, wait_until};
+use crate::common::{Call, Owner, Server, ping_of, wait_until};
 use serde_json::{Value, json};
 
 /// The longest frame, newline included.
@@ -82,7 +80,7 @@ fn the_stateless_revision_needs_no_handshake() {
     );
     wait_until("the line came back", || {
         let page = call("terminal_read", json!({"session_id": id, "wait_ms": 2000}));
-        common::session::stream_text(&page, "stdout") == "stateless\n"
+        crate::common::session::stream_text(&page, "stdout") == "stateless\n"
     });
     // A client that shakes hands on the same connection is served as well, and sees the same sessions.
     server.initialize();

@@ -2,11 +2,9 @@
 //!
 //! io_uring is refused here as hosts refuse it: by a seccomp filter that lets the system call fail.
 
-mod common;
-
 use std::process::Command;
 
-use common::{Owner, Server, launch, owner, proc};
+use crate::common::{Owner, Server, launch, owner, proc};
 use serde_json::Value;
 
 /// The command that serves this config with an I/O choice of the test's own.
@@ -29,7 +27,7 @@ fn uring_is_allowed() -> bool {
 }
 
 fn skipped_without_uring(test: &str) -> bool {
-    let skipped = common::skipped_under_epoll(test) || !uring_is_allowed();
+    let skipped = crate::common::skipped_under_epoll(test) || !uring_is_allowed();
     if skipped {
         eprintln!("SKIPPED {test}: io_uring is not to be had here");
     }
@@ -95,7 +93,7 @@ fn play(server: &Server) {
     assert!(session.read_from(base, 65536).stdout.ends_with("y\nEND"));
 
     let session = server.start("yes");
-    common::wait_until("it prints", || session.status()["next_cursor"] != 0);
+    crate::common::wait_until("it prints", || session.status()["next_cursor"] != 0);
     assert_eq!(session.terminate(500)["status"], "TERMINATED");
 }
 
@@ -154,7 +152,7 @@ fn read_calls_moved(io: &str) -> Option<u64> {
     };
     let before = moved()?;
     let session = server.start("yes");
-    common::wait_until("the child printed 32 MiB", || {
+    crate::common::wait_until("the child printed 32 MiB", || {
         session.status()["next_cursor"].as_u64() > Some(32 << 20)
     });
     // Looked at while the child lives: once it is reaped, the kernel adds to the count what the child itself read.
@@ -237,7 +235,7 @@ fn a_ring_that_was_demanded_and_refused_stops_the_start() {
         let mut server = Server::spawn(owner, command);
         let status = server.wait();
         assert!(matches!(status.code(), Some(1..)), "{refusal:?}: {status}");
-        common::wait_until("stderr was read", || server.stderr().ends_with('\n'));
+        crate::common::wait_until("stderr was read", || server.stderr().ends_with('\n'));
         let stderr = server.stderr();
         assert_eq!(stderr.lines().count(), 1, "{refusal:?}: {stderr}");
         assert!(stderr.contains("io_uring"), "{refusal:?}: {stderr}");

@@ -1,7 +1,5 @@
 //! What a client may start: approved ids, working directories, limits, and starts that fail.
 
-mod common;
-
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -10,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Owner, Server, Session, owner, wait_until};
+use crate::common::{Owner, Server, Session, owner, wait_until};
 
 use serde_json::{Value, json};
 
@@ -135,11 +133,15 @@ fn a_start_returns_at_once_with_a_running_snapshot() {
     assert_eq!(session.started["stdin_closed"], false);
     assert_eq!(session.started["next_cursor"], 0);
     assert_eq!(
-        common::proc::stat(session.pid).expect("it runs").group,
+        crate::common::proc::stat(session.pid)
+            .expect("it runs")
+            .group,
         session.pid
     );
     assert_eq!(
-        common::proc::stat(session.pid).expect("it runs").session,
+        crate::common::proc::stat(session.pid)
+            .expect("it runs")
+            .session,
         session.pid
     );
     server.finish();
@@ -366,7 +368,7 @@ fn parallel_starts_can_not_pass_the_limit() {
     let calls: Vec<_> = (0..60)
         .map(|_| server.send("terminal_start", json!({"command_id": "job"})))
         .collect();
-    let bodies: Vec<Value> = calls.iter().map(common::Call::body).collect();
+    let bodies: Vec<Value> = calls.iter().map(crate::common::Call::body).collect();
     let (started, refused): (Vec<_>, Vec<_>) = bodies.iter().partition(|body| body["ok"] == true);
     assert_eq!(started.len(), 5);
     assert!(

@@ -1,8 +1,6 @@
 //! What a client types: order, exact bytes, back-pressure, cancellation, and the end of stdin.
 
-mod common;
-
-use common::{Call, Owner, session::is_final, wait_until};
+use crate::common::{Call, Owner, session::is_final, wait_until};
 use serde_json::{Value, json};
 
 /// Bytes that an empty pipe of the default size takes: its 16 pages.

@@ -1,8 +1,6 @@
 //! Bytes become text: an incremental decoder per stream, whatever the chunks, and nothing else changed.
 
-mod common;
-
-use common::{Owner, Server};
+use crate::common::{Owner, Server};
 use serde_json::json;
 
 /// Byte sequences and the text that CPython's incremental UTF-8 decoder with `errors="replace"` gives for them.
@@ -108,8 +106,8 @@ fn a_character_appears_only_when_its_last_byte_came() {
         while dots < wanted_dots {
             let page = session.read(json!({"cursor": cursor, "wait_ms": 2000}));
             cursor = page["next_cursor"].as_u64().expect("next_cursor");
-            seen.push_str(&common::session::stream_text(&page, "stdout"));
-            dots += common::session::stream_text(&page, "stderr").len();
+            seen.push_str(&crate::common::session::stream_text(&page, "stdout"));
+            dots += crate::common::session::stream_text(&page, "stderr").len();
         }
         assert!(
             wanted_dots > 2 || seen.is_empty(),
@@ -137,7 +135,7 @@ fn each_stream_has_its_own_decoder() {
     let server = Owner::job(&script).serve();
     let session = server.start("job");
     session.write("\n");
-    common::wait_until("X came", || session.status()["next_cursor"] == 1);
+    crate::common::wait_until("X came", || session.status()["next_cursor"] == 1);
     session.write("\n");
     let output = session.read_all();
     assert_eq!(

@@ -1,8 +1,6 @@
 //! Descendants that leave their group: they belong to their session, end with it, and leave no zombie.
 
-mod common;
-
-use common::{Owner, Server, Session, proc, wait_until};
+use crate::common::{Owner, Server, Session, proc, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::json;
 

@@ -1,10 +1,8 @@
 //! The server's helpers: whoever is killed, nothing hosted stays, and nothing that is meant for others reaches them.
 
-mod common;
-
 use std::os::unix::process::CommandExt;
 
-use common::{Owner, Server, proc, wait_until};
+use crate::common::{Owner, Server, proc, wait_until};
 use nix::{
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,

@@ -1,8 +1,6 @@
 //! What a child inherits, and what the server gives back after each: descriptors, process ids, memory.
 
-mod common;
-
-use common::{Owner, Server, launch, proc, wait_until};
+use crate::common::{Owner, Server, launch, proc, wait_until};
 use serde_json::json;
 
 /// Room for many short sessions.
@@ -177,7 +175,7 @@ fn a_child_has_three_descriptors() {
             .map(|_| server.send("terminal_start", json!({"command_id": "ls"})))
             .collect();
         for call in calls {
-            let session = common::Session::of(&server, call.ok());
+            let session = crate::common::Session::of(&server, call.ok());
             // 3 is the directory that ls itself reads.
             assert_eq!(session.read_all().stdout, "0\n1\n2\n3\n");
             session.wait_final();

@@ -1,14 +1,12 @@
 //! The server's own standard streams: what may stand behind them, how they end, and what each carries.
 
-mod common;
-
 use std::{
     fs::File,
     os::{fd::OwnedFd, unix::net::UnixStream},
     process::Stdio,
 };
 
-use common::{Call, Owner, Server, launch, owner, ping_of, wait_until};
+use crate::common::{Call, Owner, Server, launch, owner, ping_of, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -243,7 +241,7 @@ fn results_may_be_structured_only() {
                 .expect("a text block")
                 .contains("hi\n")
         );
-        common::session::stream_text(&page["structuredContent"], "stdout") == "hi\n"
+        crate::common::session::stream_text(&page["structuredContent"], "stdout") == "hi\n"
     });
     let failed = server
         .send("terminal_status", json!({"session_id": "none"}))

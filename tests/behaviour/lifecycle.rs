@@ -1,10 +1,8 @@
 //! How sessions end: by themselves, by the client, by their timeout; and what is left then, which is nothing.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Owner, proc, session::is_final, wait_until};
+use crate::common::{Owner, proc, session::is_final, wait_until};
 
 use serde_json::{Value, json};
 
