@@ -15,9 +15,12 @@
 //!                                                          the wire
 //! supervisor   handle · table · engine · refusal           all sessions
 //! session      lifecycle · driver · pump · pace · input · io_thread · state · snapshot    one session
-//! policy  process  demo                                    what may run · one child · the demo profiles
+//! policy  process  demo  view                              what may run · one child · the demo profiles · readings of a log
 //! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
 //! ```
+//!
+//! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes).
+//! `view` applies it to the pages of a log, where two streams are interleaved: `watch` (waiting for a pattern).
 //!
 //! `text`, `arena` and `config` know nothing of each other; `io` knows the arena's blocks, since it fills them.
 //! `tokio_uring` is named in `io/uring.rs` and `io/runtime.rs`, `io_uring` in `io/uring.rs` and `io/probe.rs`, the MCP
@@ -91,3 +94,4 @@ pub mod process;
 pub mod session;
 pub mod supervisor;
 pub mod text;
+pub mod view;

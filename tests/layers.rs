@@ -15,6 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("policy", &["config"]),
     ("process", &["config", "io"]),
     ("demo", &["config"]),
+    ("view", &["arena", "text"]),
     (
         "session",
         &["arena", "config", "io", "process", "policy", "text"],
@@ -22,7 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "supervisor",
         &[
-            "arena", "config", "io", "process", "policy", "text", "session",
+            "arena", "config", "io", "process", "policy", "text", "session", "view",
         ],
     ),
     (
@@ -34,6 +35,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "process",
             "session",
             "supervisor",
+            "text",
+            "view",
         ],
     ),
     (

@@ -3,10 +3,21 @@
 //! The layer knows neither pipes nor logs: it is given slices and gives back slices. It contains
 //! no `unsafe`: whatever it calls text was validated by a decoder that returns `&str`.
 
+pub mod matcher;
+pub mod pattern;
 mod replace;
 pub mod utf8;
 
 /// Number of code points in `text`.
 pub fn code_points(text: &str) -> usize {
     bytecount::num_chars(text.as_bytes())
+}
+
+/// The largest boundary of a character of `text` that is at most `offset`.
+fn floor(text: &str, offset: usize) -> usize {
+    let mut offset = offset.min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    offset
 }
