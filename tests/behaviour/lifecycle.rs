@@ -9,15 +9,6 @@ use serde_json::{Value, json};
 /// A leader that ignores TERM and says when it is ready to.
 const STUBBORN: &str = "trap '' TERM; echo ready; while :; do sleep 0.1; done";
 
-/// Room for many short sessions.
-fn many(owner: Owner) -> Owner {
-    owner
-        .set("max_sessions", 64)
-        .set("max_records", 1024)
-        .set("buffer_bytes", 65536)
-        .set("buffer_records", 2048)
-}
-
 #[test]
 fn exit_codes_and_signals_are_the_kernels() {
     let server = Owner::new()
@@ -50,7 +41,9 @@ fn exit_codes_and_signals_are_the_kernels() {
 
 #[test]
 fn forty_exits_at_once_keep_their_codes() {
-    let mut owner = many(Owner::new()).sh("orphaned", "(sleep 0.2; exit 9) & exit 5");
+    let mut owner = Owner::new()
+        .room_for_many()
+        .sh("orphaned", "(sleep 0.2; exit 9) & exit 5");
     for code in 0..40 {
         owner = owner.sh(&format!("exit{code}"), &format!("exit {code}"));
     }

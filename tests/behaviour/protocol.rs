@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Call, Owner, Server, ping_of, wait_until};
+use crate::common::{Call, Owner, Server, call::is_error, ping_of, wait_until};
 use serde_json::{Value, json};
 
 /// The longest frame, newline included.
@@ -11,13 +11,6 @@ const FRAME: usize = 1_048_576;
 fn unshaken(owner: Owner) -> Server {
     let command = owner.command();
     Server::spawn(owner, command)
-}
-
-fn is_error(answer: &Value) -> bool {
-    answer
-        .get("error")
-        .is_some_and(|error| error["code"].is_i64() && error["message"].is_string())
-        && answer.get("result").is_none()
 }
 
 #[test]

@@ -3,15 +3,6 @@
 use crate::common::{Owner, Server, launch, proc, wait_until};
 use serde_json::json;
 
-/// Room for many short sessions.
-fn many(owner: Owner) -> Owner {
-    owner
-        .set("max_sessions", 64)
-        .set("max_records", 1024)
-        .set("buffer_bytes", 65536)
-        .set("buffer_records", 2048)
-}
-
 #[test]
 fn the_childs_own_memory_and_time_are_accounted() {
     // The shell keeps 48 MiB in a variable. Below the keeper's size, about 1 MiB, the kernel can't tell them apart.
@@ -26,7 +17,9 @@ fn the_childs_own_memory_and_time_are_accounted() {
 
 #[test]
 fn fifteen_hundred_starts_leak_nothing() {
-    let server = many(Owner::new().argv("true", &["/bin/true"]))
+    let server = Owner::new()
+        .argv("true", &["/bin/true"])
+        .room_for_many()
         .set("retention_seconds", 1)
         .serve();
     let start = || {
@@ -64,12 +57,11 @@ fn fifteen_hundred_starts_leak_nothing() {
 
 #[test]
 fn every_way_to_end_gives_the_descriptors_back() {
-    let server = many(
-        Owner::new()
-            .sh("exit", "exit 0")
-            .sh("cat", "exec cat")
-            .argv("missing", &["/nonexistent"]),
-    );
+    let server = Owner::new()
+        .sh("exit", "exit 0")
+        .sh("cat", "exec cat")
+        .argv("missing", &["/nonexistent"])
+        .room_for_many();
     let server = server.serve();
     let round = || {
         let sessions: Vec<_> = (0..30)
@@ -159,11 +151,10 @@ fn umask_and_limits_are_those_that_the_server_got() {
 
 #[test]
 fn a_child_has_three_descriptors() {
-    let owner = many(
-        Owner::new()
-            .argv("ls", &["/bin/ls", "/proc/self/fd"])
-            .argv("cat", &["/bin/cat"]),
-    );
+    let owner = Owner::new()
+        .argv("ls", &["/bin/ls", "/proc/self/fd"])
+        .argv("cat", &["/bin/cat"])
+        .room_for_many();
     let extra = std::fs::File::open("/dev/null").expect("it is always there");
     let mut command = owner.command();
     launch::inherit_descriptor(&mut command, std::os::fd::AsRawFd::as_raw_fd(&extra), 9);

@@ -6,19 +6,12 @@ use std::{
     process::Stdio,
 };
 
-use crate::common::{Call, Owner, Server, launch, owner, ping_of, wait_until};
+use crate::common::{Call, Owner, Server, call::is_error, launch, owner, ping_of, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 /// The longest frame, newline included.
 const FRAME: usize = 1_048_576;
-
-fn is_error(answer: &Value) -> bool {
-    answer
-        .get("error")
-        .is_some_and(|error| error["code"].is_i64() && error["message"].is_string())
-        && answer.get("result").is_none()
-}
 
 #[test]
 fn calls_that_were_received_are_answered_before_the_end() {

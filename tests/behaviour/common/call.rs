@@ -87,3 +87,11 @@ impl Call<'_> {
         );
     }
 }
+
+/// Whether the answer is a JSON-RPC error and nothing else.
+pub fn is_error(answer: &Value) -> bool {
+    answer
+        .get("error")
+        .is_some_and(|error| error["code"].is_i64() && error["message"].is_string())
+        && answer.get("result").is_none()
+}

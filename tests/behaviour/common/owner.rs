@@ -86,6 +86,14 @@ impl Owner {
             .set("buffer_records", Value::Null)
     }
 
+    /// Room for many short sessions.
+    pub fn room_for_many(self) -> Self {
+        self.set("max_sessions", 64)
+            .set("max_records", 1024)
+            .set("buffer_bytes", 65536)
+            .set("buffer_records", 2048)
+    }
+
     /// The temporary directory: everything of this test lies in it, the root too.
     pub fn base(&self) -> &Path {
         &self.base
