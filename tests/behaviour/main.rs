@@ -14,6 +14,7 @@ mod orphans;
 mod output;
 mod paging;
 mod protocol;
+mod real_jobs;
 mod resources;
 mod restrictions;
 mod server_killed;
