@@ -149,5 +149,9 @@ fn page(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, adopt, append, evict, page);
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20);
+    targets = adopt, append, evict, page
+}
 criterion_main!(benches);

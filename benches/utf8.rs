@@ -6,24 +6,15 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sluicegate::text::code_points;
 use sluicegate::text::utf8::{Decoder, Scratch};
 
+mod common;
+
+use common::writer::random;
+
 const INPUT_BYTES: usize = 64 * 1024;
 
 /// `pattern` over and over, to exactly [`INPUT_BYTES`].
 fn repeated(pattern: &[u8]) -> Vec<u8> {
     pattern.iter().copied().cycle().take(INPUT_BYTES).collect()
-}
-
-/// Uniformly random bytes, the same ones in each run (xorshift64).
-fn random() -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[4]
-    })
-    .take(INPUT_BYTES)
-    .collect()
 }
 
 fn inputs() -> Vec<(&'static str, Vec<u8>)> {
@@ -41,7 +32,7 @@ fn inputs() -> Vec<(&'static str, Vec<u8>)> {
         ("ascii", ascii),
         ("cjk_emoji", wide),
         ("latin1", latin1),
-        ("random", random()),
+        ("random", random(INPUT_BYTES)),
     ]
 }
 
@@ -79,5 +70,9 @@ fn count(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decode, count);
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20);
+    targets = decode, count
+}
 criterion_main!(benches);

@@ -1,67 +1,101 @@
-//! What the benches that bring a harness of their own share: options, medians, the table, the record of raw results.
+//! What the benches that bring a harness of their own share: options, medians, the record of raw results and the tables
+//! made of it, the engine and the server under test, and the process that floods them.
 //!
 //! Criterion repeats one thing until its mean is steady. Here each repetition takes a second and a machine that is busy
 //! with other work drifts meanwhile, so contenders take turns round by round (A B C D, A B C D) and are compared within
-//! each round; what is printed is the median of the rounds and of the rounds' ratios.
+//! each round; what a table shows is the median of the rounds and of the rounds' ratios.
 
 #![allow(clippy::print_stdout, dead_code)]
 
-use std::{
-    cell::RefCell,
-    fs::{self, File, OpenOptions},
-    io::Write,
-    path::PathBuf,
-};
+use std::{cell::RefCell, path::PathBuf};
 
-/// What the command line asks for.
-pub struct Options {
+use sluicegate::io::{Backend, probe};
+
+pub mod chart;
+pub mod client;
+pub mod drain;
+pub mod engine;
+pub mod plots;
+pub mod record;
+pub mod tables;
+pub mod writer;
+
+use record::{Record, Sample};
+
+pub const KIB: usize = 1024;
+pub const MIB: usize = 1024 * KIB;
+pub const GIB: usize = 1024 * MIB;
+
+/// Rows that are measured together, and what measures them.
+pub type Group = (&'static str, fn(&Bench));
+
+/// One bench as its command line asks for it, and what it has measured so far.
+pub struct Bench {
+    name: &'static str,
     /// Everything once and small, only to show that it runs: `cargo bench -- --test`.
     pub test: bool,
     /// Repetitions.
     pub rounds: usize,
-    /// Only rows whose name contains this.
-    only: Option<String>,
-    record: Option<RefCell<File>>,
-    bench: &'static str,
+    /// Only what one of these is part of the name of; everything when empty.
+    only: Vec<String>,
+    /// Where the record is kept.
+    folder: Option<PathBuf>,
+    record: RefCell<Record>,
+    /// Whether all of it runs on one CPU, as under `taskset -c 0`.
+    one_cpu: bool,
 }
 
-impl Options {
-    /// Reads `--test`, `--rounds N`, `--record FILE` and a filter; what else cargo passes is ignored.
-    pub fn from_command_line(bench: &'static str) -> Options {
-        let mut options = Options {
+impl Bench {
+    /// Reads `--test`, `--rounds N`, `--record FOLDER` and filters; what else cargo passes is ignored.
+    pub fn from_command_line(name: &'static str, rounds: usize) -> Bench {
+        let mut bench = Bench {
+            name,
             test: false,
-            rounds: 5,
-            only: None,
-            record: None,
-            bench,
+            rounds,
+            only: Vec::new(),
+            folder: None,
+            record: RefCell::default(),
+            one_cpu: std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
-                "--test" => options.test = true,
+                "--test" => bench.test = true,
                 "--rounds" => {
                     let rounds = arguments.next().and_then(|rounds| rounds.parse().ok());
-                    options.rounds = rounds.expect("--rounds takes a number");
+                    bench.rounds = rounds.expect("--rounds takes a number");
                 }
                 "--record" => {
-                    let file = PathBuf::from(arguments.next().expect("--record takes a file"));
-                    options.record = Some(RefCell::new(open_record(&file)));
+                    let folder = arguments.next().expect("--record takes a folder");
+                    bench.folder = Some(PathBuf::from(folder));
                 }
                 flag if flag.starts_with('-') => {}
-                filter => options.only = Some(filter.to_owned()),
+                filter => bench.only.push(filter.to_owned()),
             }
         }
-        if options.test {
-            options.rounds = 1;
+        if bench.test {
+            bench.rounds = 1;
         }
-        options
+        bench
     }
 
-    /// Whether the row is asked for.
+    /// Measures all groups that are asked for.
+    pub fn run(self, groups: &[Group]) {
+        for (group, measure) in groups {
+            if self.wants(group) {
+                measure(&self);
+            }
+        }
+        self.finish();
+    }
+
+    /// Whether the group or row is asked for.
     pub fn wants(&self, row: &str) -> bool {
-        self.only
-            .as_ref()
-            .is_none_or(|only| row.contains(only.as_str()))
+        let wanted = self.only.is_empty() || self.only.iter().any(|only| row.contains(only));
+        if wanted {
+            eprintln!("{}: {row}", self.name);
+        }
+        wanted
     }
 
     /// `full`, or `small` when everything is to be small.
@@ -69,34 +103,76 @@ impl Options {
         if self.test { small } else { full }
     }
 
-    /// Puts one measurement into the record.
-    pub fn record(&self, row: &str, contender: &str, round: usize, measure: &str, value: f64) {
-        if let Some(record) = &self.record {
-            let bench = self.bench;
-            writeln!(
-                record.borrow_mut(),
-                "{bench},\"{row}\",{contender},{round},{measure},{value}"
-            )
-            .expect("the record can be written");
+    /// One measurement.
+    pub fn add(
+        &self,
+        work: &str,
+        measure: &str,
+        unit: &str,
+        contender: &str,
+        round: usize,
+        value: f64,
+    ) {
+        let place = if self.one_cpu { record::ONE_CPU } else { "" };
+        self.record.borrow_mut().add(Sample {
+            bench: self.name.to_owned(),
+            work: work.to_owned(),
+            measure: measure.to_owned(),
+            unit: unit.to_owned(),
+            contender: format!("{contender}{place}"),
+            round,
+            value,
+        });
+    }
+
+    /// Median and 99th percentile of what one round gave.
+    pub fn add_p50_p99(
+        &self,
+        work: &str,
+        unit: &str,
+        contender: &str,
+        round: usize,
+        values: &[f64],
+    ) {
+        self.add(work, "p50", unit, contender, round, percentile(values, 50));
+        self.add(work, "p99", unit, contender, round, percentile(values, 99));
+    }
+
+    /// Prints the table, and puts what was measured into the record where one is kept.
+    pub fn finish(self) {
+        let record = self.record.into_inner();
+        println!("{}", tables::table(self.name, &record));
+        if let Some(folder) = &self.folder {
+            record.keep(folder, self.name);
         }
     }
 }
 
-fn open_record(file: &PathBuf) -> File {
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).expect("the record's folder can be made");
+/// The backends that this kernel lets us have, io_uring first.
+pub fn backends() -> Vec<Backend> {
+    match probe() {
+        Ok(()) => vec![Backend::Uring, Backend::Epoll],
+        Err(refused) => {
+            eprintln!("SKIPPED every row of io_uring, which is refused here: {refused}");
+            vec![Backend::Epoll]
+        }
     }
-    let is_new = !file.exists();
-    let record = OpenOptions::new().create(true).append(true).open(file);
-    let mut record = record.expect("the record can be opened");
-    if is_new {
-        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-        writeln!(record, "# Linux {}, {cpus} CPUs", kernel.trim())
-            .expect("a new file takes a line");
-        writeln!(record, "bench,work,contender,round,measure,value").expect("and another");
+}
+
+/// The backend's name as a contender and on the server's command line.
+pub fn name(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Uring => "uring",
+        Backend::Epoll => "epoll",
     }
-    record
+}
+
+pub fn this_program() -> PathBuf {
+    std::env::current_exe().expect("this program has a path")
+}
+
+pub fn gigabytes(bytes: usize) -> f64 {
+    bytes as f64 / 1e9
 }
 
 /// The middle one; of an even number the mean of the two in the middle. NaN of nothing.
@@ -114,10 +190,8 @@ pub fn median(values: &[f64]) -> f64 {
 pub fn percentile(values: &[f64], per_cent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted
-        .get((sorted.len() * per_cent / 100).min(sorted.len() - 1))
-        .copied()
-        .unwrap_or(f64::NAN)
+    let place = (sorted.len() * per_cent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(place).copied().unwrap_or(f64::NAN)
 }
 
 /// Median of the rounds' ratios.
@@ -128,34 +202,4 @@ pub fn ratio(values: &[f64], base: &[f64]) -> f64 {
         .map(|(value, base)| value / base)
         .collect();
     median(&ratios)
-}
-
-/// Prints rows in columns of fixed width.
-pub struct Table {
-    widths: Vec<usize>,
-}
-
-impl Table {
-    /// A table whose first row is `head`: a name and its width for each column. The first column is flush left.
-    pub fn new(head: &[(&str, usize)]) -> Table {
-        let table = Table {
-            widths: head.iter().map(|(_, width)| *width).collect(),
-        };
-        let names: Vec<String> = head.iter().map(|(name, _)| (*name).to_owned()).collect();
-        table.row(&names);
-        table
-    }
-
-    /// One line.
-    pub fn row(&self, cells: &[String]) {
-        let mut line = String::new();
-        for (index, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
-            if index == 0 {
-                line.push_str(&format!("{cell:<width$}"));
-            } else {
-                line.push_str(&format!("  {cell:>width$}"));
-            }
-        }
-        println!("{}", line.trim_end());
-    }
 }
