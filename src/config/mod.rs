@@ -15,8 +15,14 @@ mod document;
 pub mod env_names;
 mod finding;
 pub mod limits;
+#[cfg(test)]
+mod mutation_tests;
+#[cfg(test)]
+mod promises;
 mod restrictions;
 mod schema;
+#[cfg(test)]
+pub(crate) mod schema_twin;
 mod source;
 mod syntax;
 mod validate;

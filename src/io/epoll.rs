@@ -123,14 +123,12 @@ impl Source {
         }
         if self.gate.as_ref().is_some_and(|gate| gate.shut) {
             // After a pause there nearly always is something.
-            match read_into(self.as_fd(), &mut block) {
-                Ok(0) => return (Read::Eof, block),
-                Ok(n) => {
-                    self.since_pause += n;
-                    return (Read::Data(n), block);
-                }
-                Err(Errno::EAGAIN | Errno::EINTR) => {}
-                Err(errno) => return (Read::Failed(errno), block),
+            let result = read_into(self.as_fd(), &mut block);
+            if result != Err(Errno::EAGAIN)
+                && let Some(read) = Read::of(result)
+            {
+                self.since_pause += block.filled().len();
+                return (read, block);
             }
             if let Err(errno) = self.unmute() {
                 return (Read::Failed(errno), block);
@@ -146,24 +144,17 @@ impl Source {
                 Ok(guard) => guard,
                 Err(error) => return (Read::Failed(errno(&error)), block),
             };
-            let outcome = match read_into(self.as_fd(), &mut block) {
-                Ok(0) => Read::Eof,
-                Ok(n) => {
-                    self.since_pause += n;
-                    Read::Data(n)
-                }
-                Err(Errno::EAGAIN) => {
-                    let Some(guard) = &mut guard else {
-                        return (Read::Stopped, block);
-                    };
-                    guard.clear_ready();
-                    self.since_pause = 0;
-                    continue;
-                }
-                Err(Errno::EINTR) => continue,
-                Err(errno) => Read::Failed(errno),
-            };
-            return (outcome, block);
+            let result = read_into(self.as_fd(), &mut block);
+            if result == Err(Errno::EAGAIN) {
+                let Some(guard) = &mut guard else {
+                    return (Read::Stopped, block);
+                };
+                guard.clear_ready();
+                self.since_pause = 0;
+            } else if let Some(read) = Read::of(result) {
+                self.since_pause += block.filled().len();
+                return (read, block);
+            }
         }
     }
 }
@@ -194,16 +185,12 @@ impl Sink {
                 Ok(guard) => guard,
                 Err(error) => return Write::Failed(errno(&error)),
             };
-            return match write(self.fd.get_ref(), &data) {
-                Ok(n) => Write::Accepted(n),
-                Err(Errno::EPIPE) => Write::Closed,
-                Err(Errno::EAGAIN) => {
-                    guard.clear_ready();
-                    continue;
-                }
-                Err(Errno::EINTR) => continue,
-                Err(errno) => Write::Failed(errno),
-            };
+            let result = write(self.fd.get_ref(), &data);
+            if result == Err(Errno::EAGAIN) {
+                guard.clear_ready();
+            } else if let Some(write) = Write::of(result) {
+                return write;
+            }
         }
     }
 }
@@ -243,46 +230,15 @@ impl Timer {
     }
 }
 
-/// Waits for a descriptor that becomes readable once and stays so, such as a pidfd. Works in both backends' runtimes.
-#[derive(Debug)]
-pub struct Watch {
-    fd: AsyncFd<OwnedFd>,
-}
-
-impl Watch {
-    /// # Errors
-    /// The kernel's error when the descriptor can't be watched.
-    pub fn new(fd: OwnedFd) -> Result<Watch, Errno> {
-        Ok(Watch {
-            fd: register(fd, Interest::READABLE)?,
-        })
-    }
-
-    /// Returns once it is readable, and at once from then on.
-    ///
-    /// # Errors
-    /// When the runtime shuts down.
-    ///
-    /// # Cancel safety
-    /// Dropping the future only ends the waiting.
-    pub async fn ready(&self) -> Result<(), Errno> {
-        // The readiness is never cleared: a pidfd doesn't go back, and of a socket only the first word or the end is awaited.
-        self.fd
-            .readable()
-            .await
-            .map(drop)
-            .map_err(|error| errno(&error))
-    }
-}
-
-fn register(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, Errno> {
+/// Has tokio watch a descriptor; works in every backend's runtime.
+pub(super) fn register(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, Errno> {
     // SAFETY: an `OwnedFd` is open and keeps its number until it is dropped; the `AsyncFd` owns it and gives out shared
     // references only, so nobody can replace or close it while it is registered.
     let registered = unsafe { AsyncFd::register_with_interest(fd, interest) };
     registered.map_err(|refused| errno(&refused.into_parts().1))
 }
 
-fn errno(error: &io::Error) -> Errno {
+pub(super) fn errno(error: &io::Error) -> Errno {
     // An error without a number is tokio's own: the runtime is shutting down.
     error
         .raw_os_error()

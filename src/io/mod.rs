@@ -39,10 +39,10 @@ use nix::{
 };
 
 pub use self::{
-    epoll::Watch,
     probe::{Refused, Step, probe},
     runtime::Runtime,
     stop::Stop,
+    watch::Watch,
 };
 use crate::arena::Block;
 pub use crate::arena::READ_BYTES;
@@ -56,6 +56,7 @@ mod scenarios;
 pub mod scripted;
 mod stop;
 mod uring;
+mod watch;
 
 /// How pipes are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,9 @@ pub enum Backend {
     Uring,
     /// Waited for by epoll, then read and written by plain calls: works everywhere.
     Epoll,
+    /// Played from scripts, in virtual time.
+    #[cfg(test)]
+    Scripted,
 }
 
 /// What the Owner asked for.
@@ -108,6 +112,18 @@ pub enum Read {
     Failed(Errno),
 }
 
+impl Read {
+    /// What a result of the kernel means; `None` when a signal came first and the call is to be made again.
+    fn of(result: Result<usize, Errno>) -> Option<Read> {
+        match result {
+            Ok(0) => Some(Read::Eof),
+            Ok(n) => Some(Read::Data(n)),
+            Err(Errno::EINTR) => None,
+            Err(errno) => Some(Read::Failed(errno)),
+        }
+    }
+}
+
 /// How a write ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
@@ -119,6 +135,18 @@ pub enum Write {
     Stopped,
     /// The kernel's error; it took nothing of this write.
     Failed(Errno),
+}
+
+impl Write {
+    /// As [`Read::of`], of a write of at least one byte.
+    fn of(result: Result<usize, Errno>) -> Option<Write> {
+        match result {
+            Ok(n) => Some(Write::Accepted(n)),
+            Err(Errno::EPIPE) => Some(Write::Closed),
+            Err(Errno::EINTR) => None,
+            Err(errno) => Some(Write::Failed(errno)),
+        }
+    }
 }
 
 /// Our end of a pipe that a child writes to.
@@ -142,6 +170,8 @@ impl Source {
         Ok(match backend {
             Backend::Uring => Source::Uring(uring::Source::new(fd)),
             Backend::Epoll => Source::Epoll(epoll::Source::new(fd)?),
+            #[cfg(test)]
+            Backend::Scripted => panic!("a script has no descriptor"),
         })
     }
 
@@ -201,6 +231,9 @@ pub enum Sink {
     Uring(uring::Sink),
     /// See [`Backend::Epoll`].
     Epoll(epoll::Sink),
+    /// Plays a script.
+    #[cfg(test)]
+    Scripted(scripted::Sink),
 }
 
 impl Sink {
@@ -212,6 +245,8 @@ impl Sink {
         Ok(match backend {
             Backend::Uring => Sink::Uring(uring::Sink::new(fd)),
             Backend::Epoll => Sink::Epoll(epoll::Sink::new(fd)?),
+            #[cfg(test)]
+            Backend::Scripted => panic!("a script has no descriptor"),
         })
     }
 
@@ -226,6 +261,8 @@ impl Sink {
         match self {
             Sink::Uring(sink) => sink.write(data, stop).await,
             Sink::Epoll(sink) => sink.write(data, stop).await,
+            #[cfg(test)]
+            Sink::Scripted(sink) => sink.write(data, stop).await,
         }
     }
 }
@@ -237,6 +274,9 @@ pub enum Timer {
     Uring(uring::Timer),
     /// See [`Backend::Epoll`].
     Epoll(epoll::Timer),
+    /// Virtual time.
+    #[cfg(test)]
+    Scripted,
 }
 
 impl Timer {
@@ -245,6 +285,8 @@ impl Timer {
         match backend {
             Backend::Uring => Timer::Uring(uring::Timer::new()),
             Backend::Epoll => Timer::Epoll(epoll::Timer::new()),
+            #[cfg(test)]
+            Backend::Scripted => Timer::Scripted,
         }
     }
 
@@ -257,6 +299,8 @@ impl Timer {
         match self {
             Timer::Uring(timer) => timer.pause(duration).await,
             Timer::Epoll(timer) => timer.pause(duration).await,
+            #[cfg(test)]
+            Timer::Scripted => tokio::time::sleep(duration).await,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{future::Future, io};
 
-use tokio::task::LocalSet;
+use tokio::{runtime::Builder, task::LocalSet};
 
 use super::Backend;
 
@@ -14,7 +14,7 @@ pub struct Runtime(Inner);
 
 enum Inner {
     Uring(tokio_uring::Runtime),
-    Epoll {
+    Tokio {
         // Dropped first: its tasks hold descriptors that are registered with the runtime.
         tasks: LocalSet,
         runtime: tokio::runtime::Runtime,
@@ -35,23 +35,29 @@ impl Runtime {
                 let runtime = tokio_uring::Runtime::new(tokio_uring::builder().entries(ENTRIES))?;
                 Ok(Runtime(Inner::Uring(runtime)))
             }
-            Backend::Epoll => {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()?;
-                Ok(Runtime(Inner::Epoll {
-                    tasks: LocalSet::new(),
-                    runtime,
-                }))
-            }
+            Backend::Epoll => Runtime::of(Builder::new_current_thread().enable_all()),
+            // Its time goes on by itself only when every task waits for a time.
+            #[cfg(test)]
+            Backend::Scripted => Runtime::of(
+                Builder::new_current_thread()
+                    .enable_time()
+                    .start_paused(true),
+            ),
         }
+    }
+
+    fn of(builder: &mut Builder) -> io::Result<Runtime> {
+        Ok(Runtime(Inner::Tokio {
+            tasks: LocalSet::new(),
+            runtime: builder.build()?,
+        }))
     }
 
     /// Runs `future`, and the spawned tasks beside it, until `future` ends. Tasks that are left wait for the next call.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         match &self.0 {
             Inner::Uring(runtime) => runtime.block_on(future),
-            Inner::Epoll { tasks, runtime } => tasks.block_on(runtime, future),
+            Inner::Tokio { tasks, runtime } => tasks.block_on(runtime, future),
         }
     }
 }

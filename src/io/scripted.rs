@@ -1,14 +1,36 @@
-//! A source that plays a script, for tests of what reads from sources: seeded short reads, late completions, an end or an
-//! error wherever the script says.
+//! The third backend: plays what a kernel might do, in virtual time, for tests of what reads and writes.
+//!
+//! A script is what the kernel does with one pipe, in order. Nothing is random here: whoever writes a script rolls the
+//! dice. Each await is announced first ([`Witness::at_await`]), so that a test can act at exactly that point.
 
-#![allow(unsafe_code)]
+use std::{collections::VecDeque, fmt, rc::Rc, time::Duration};
 
+use bytes::Bytes;
 use nix::errno::Errno;
+use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{READ_BYTES, Read, Stop};
+use super::{READ_BYTES, Read, Stop, Write};
 use crate::arena::Block;
 
-/// What comes after the last byte.
+/// How long a read of [`End::Flood`] takes.
+const FLOOD_READ: Duration = Duration::from_millis(25);
+
+/// What the kernel does next with a pipe that is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing for so long.
+    Quiet(Duration),
+    /// What follows has happened, and is told so much later.
+    Late(Duration),
+    /// Other tasks run first.
+    Yield,
+    /// It has these bytes; a read takes at most a block of them.
+    Bytes(Vec<u8>),
+    /// The call fails. EINTR and EAGAIN (nothing there after all) are not the end.
+    Error(Errno),
+}
+
+/// What comes after the last event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The writers are gone.
@@ -17,62 +39,208 @@ pub enum End {
     Failed(Errno),
     /// Nothing: reads wait for the stop.
     Open,
+    /// More bytes at each read, for ever. A read takes some time, or virtual time would stand still.
+    Flood,
 }
 
-/// Plays `bytes` in pieces whose sizes and delays follow from the seed alone.
-#[derive(Debug)]
+/// What the kernel does next with a pipe that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// None for so long.
+    None(Duration),
+    /// What follows has happened, and is told so much later.
+    Late(Duration),
+    /// For so many bytes.
+    Bytes(usize),
+    /// The call fails. EINTR and EAGAIN (no room after all) are not the end.
+    Error(Errno),
+}
+
+/// What comes after the last of the [`Room`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// Takes everything.
+    Reads,
+    /// Takes nothing more, for ever.
+    Stalls,
+}
+
+/// Who looks on.
+pub trait Witness {
+    /// The pipe's task is about to wait, or to let others run.
+    fn at_await(&self) {}
+    /// A read ended; `bytes` is what it brought, `stop` the one that it was given.
+    fn read(&self, _read: Read, _bytes: &[u8], _stop: &Stop) {}
+    /// A write ended; `taken` is what the pipe took.
+    fn wrote(&self, _write: Write, _taken: &[u8]) {}
+}
+
+/// Nobody.
+impl Witness for () {}
+
+/// The read end.
 pub struct Source {
-    bytes: Vec<u8>,
-    position: usize,
-    longest: usize,
+    script: VecDeque<Event>,
     end: End,
-    state: u64,
+    /// When the quiet that has begun is over.
+    quiet_until: Option<Instant>,
+    witness: Rc<dyn Witness>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} then {:?}", self.script, self.end)
+    }
 }
 
 impl Source {
-    /// No piece is longer than `longest` (at least 1).
-    pub fn new(seed: u64, bytes: Vec<u8>, longest: usize, end: End) -> Source {
-        assert!(longest >= 1);
+    /// A pipe that goes by `script` and then by `end`.
+    pub fn new(script: Vec<Event>, end: End, witness: Rc<dyn Witness>) -> Source {
         Source {
-            bytes,
-            position: 0,
-            longest: longest.min(READ_BYTES),
+            script: script.into(),
             end,
-            state: seed,
+            quiet_until: None,
+            witness,
         }
     }
 
     pub(super) async fn read(&mut self, mut block: Block, stop: &Stop) -> (Read, Block) {
-        for _ in 0..self.random(3) {
-            tokio::task::yield_now().await;
-        }
-        let rest = &self.bytes[self.position..];
-        if rest.is_empty() {
-            let read = match self.end {
-                End::Eof => Read::Eof,
-                End::Failed(errno) => Read::Failed(errno),
-                End::Open => {
-                    stop.requested().await;
-                    Read::Stopped
+        let read = loop {
+            self.witness.at_await();
+            match self.script.front_mut() {
+                None => match self.end {
+                    End::Eof => break Read::Eof,
+                    End::Failed(errno) => break Read::Failed(errno),
+                    End::Open => {
+                        stop.requested().await;
+                        break Read::Stopped;
+                    }
+                    End::Flood => {
+                        sleep(FLOOD_READ).await;
+                        block.extend_from_slice(b"flood ");
+                        break Read::Data(6);
+                    }
+                },
+                Some(Event::Quiet(duration)) => {
+                    let until = *self.quiet_until.get_or_insert(Instant::now() + *duration);
+                    tokio::select! {
+                        biased;
+                        () = sleep_until(until) => {}
+                        () = stop.requested() => break Read::Stopped,
+                    }
+                    self.quiet_until = None;
+                    self.script.pop_front();
                 }
-            };
-            return (read, block);
+                Some(Event::Late(duration)) => {
+                    sleep(*duration).await;
+                    self.script.pop_front();
+                }
+                Some(Event::Yield) => {
+                    tokio::task::yield_now().await;
+                    self.script.pop_front();
+                }
+                Some(Event::Bytes(bytes)) => {
+                    let n = bytes.len().min(READ_BYTES);
+                    block.extend_from_slice(&bytes[..n]);
+                    bytes.drain(..n);
+                    if bytes.is_empty() {
+                        self.script.pop_front();
+                    }
+                    break Read::of(Ok(n)).expect("bytes are there");
+                }
+                Some(Event::Error(errno)) => {
+                    let errno = *errno;
+                    self.script.pop_front();
+                    if errno == Errno::EAGAIN {
+                        if stop.is_requested() {
+                            break Read::Stopped;
+                        }
+                    } else if let Some(read) = Read::of(Err(errno)) {
+                        break read;
+                    }
+                }
+            }
+        };
+        self.witness.read(read, block.filled(), stop);
+        (read, block)
+    }
+}
+
+/// The write end.
+pub struct Sink {
+    script: VecDeque<Room>,
+    reader: Reader,
+    none_until: Option<Instant>,
+    witness: Rc<dyn Witness>,
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} then {:?}", self.script, self.reader)
+    }
+}
+
+impl Sink {
+    /// A pipe that goes by `script` and then by `reader`.
+    pub fn new(script: Vec<Room>, reader: Reader, witness: Rc<dyn Witness>) -> Sink {
+        Sink {
+            script: script.into(),
+            reader,
+            none_until: None,
+            witness,
         }
-        let n = (1 + self.random(self.longest)).min(self.bytes.len() - self.position);
-        let piece = &self.bytes[self.position..self.position + n];
-        block.extend_from_slice(piece);
-        self.position += n;
-        (Read::Data(n), block)
     }
 
-    /// Below `bound`; SplitMix64.
-    fn random(&mut self, bound: usize) -> usize {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        let bound = u64::try_from(bound).expect("a usize fits");
-        usize::try_from(mixed % bound).expect("below a usize")
+    pub(super) async fn write(&mut self, data: Bytes, stop: &Stop) -> Write {
+        let write = loop {
+            self.witness.at_await();
+            match self.script.front() {
+                None if self.reader == Reader::Reads => break Write::Accepted(data.len()),
+                None => {
+                    stop.requested().await;
+                    break Write::Stopped;
+                }
+                Some(Room::None(duration)) => {
+                    let until = *self.none_until.get_or_insert(Instant::now() + *duration);
+                    tokio::select! {
+                        biased;
+                        () = sleep_until(until) => {}
+                        () = stop.requested() => break Write::Stopped,
+                    }
+                    self.none_until = None;
+                    self.script.pop_front();
+                }
+                Some(Room::Late(duration)) => {
+                    sleep(*duration).await;
+                    self.script.pop_front();
+                }
+                Some(&Room::Bytes(room)) => {
+                    let n = room.min(data.len());
+                    if n == room {
+                        self.script.pop_front();
+                    } else {
+                        self.script[0] = Room::Bytes(room - n);
+                    }
+                    break Write::of(Ok(n)).expect("it took them");
+                }
+                Some(&Room::Error(errno)) => {
+                    if matches!(errno, Errno::EINTR | Errno::EAGAIN) {
+                        self.script.pop_front();
+                        if errno == Errno::EAGAIN && stop.is_requested() {
+                            break Write::Stopped;
+                        }
+                    // Stays: a pipe whose reader is gone, or that failed, does so at every write.
+                    } else if let Some(write) = Write::of(Err(errno)) {
+                        break write;
+                    }
+                }
+            }
+        };
+        let taken = match write {
+            Write::Accepted(n) => &data[..n],
+            _ => &[],
+        };
+        self.witness.wrote(write, taken);
+        write
     }
 }

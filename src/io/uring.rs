@@ -58,12 +58,8 @@ impl Source {
         loop {
             let result;
             (result, block) = finish(self.submit(block), &self.fd, stop).await;
-            let read = match result {
-                Ok(0) => Read::Eof,
-                Ok(n) => {
-                    block.set_filled(n);
-                    Read::Data(n)
-                }
+            match result {
+                Ok(n) => block.set_filled(n),
                 // EINTR: the operation was waiting in a worker thread, which the cancellation interrupts.
                 Err(Errno::ECANCELED | Errno::EINTR) if stop.is_requested() => {
                     // A cancelled read took nothing. What came in while the cancellation was on its way counts as arrived;
@@ -71,12 +67,13 @@ impl Source {
                     if is_readable(self.as_fd()) {
                         continue;
                     }
-                    Read::Stopped
+                    return (Read::Stopped, block);
                 }
-                Err(Errno::EINTR) => continue,
-                Err(errno) => Read::Failed(errno),
-            };
-            return (read, block);
+                Err(_) => {}
+            }
+            if let Some(read) = Read::of(result) {
+                return (read, block);
+            }
         }
     }
 
@@ -117,13 +114,15 @@ impl Sink {
     /// Contract and cancel safety: [`super::Sink::write`].
     pub(super) async fn write(&mut self, data: Bytes, stop: &Stop) -> Write {
         loop {
-            return match finish(self.submit(data.clone()), &self.fd, stop).await {
-                Ok(n) => Write::Accepted(n),
-                Err(Errno::EPIPE) => Write::Closed,
-                Err(Errno::ECANCELED | Errno::EINTR) if stop.is_requested() => Write::Stopped,
-                Err(Errno::EINTR) => continue,
-                Err(errno) => Write::Failed(errno),
-            };
+            let result = finish(self.submit(data.clone()), &self.fd, stop).await;
+            if let Err(Errno::ECANCELED | Errno::EINTR) = result
+                && stop.is_requested()
+            {
+                return Write::Stopped;
+            }
+            if let Some(write) = Write::of(result) {
+                return write;
+            }
         }
     }
 

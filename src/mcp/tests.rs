@@ -1,5 +1,7 @@
 //! The layer as a client meets it: real descriptors, rmcp's service loop, lines in and lines out.
 
+mod arguments;
+
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Write},

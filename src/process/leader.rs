@@ -8,7 +8,7 @@
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     ptr,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -18,7 +18,12 @@ use nix::{
     unistd::Pid,
 };
 
-use super::wire::{self, LEAVE, REAP, REPLY_BYTES, Received, Reply};
+#[cfg(test)]
+use super::scripted;
+use super::{
+    Census,
+    wire::{self, LEAVE, REAP, REPLY_BYTES, Received, Reply},
+};
 
 /// What became of a signal to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +60,27 @@ pub struct Unconfirmed;
 #[derive(Debug)]
 pub struct Leader {
     pid: Pid,
-    pidfd: OwnedFd,
-    keeper: OwnedFd,
+    pidfd: Line,
+    keeper: Line,
+}
+
+/// The way to a child: a pidfd, or the socket of its keeper.
+#[derive(Debug)]
+enum Line {
+    Kernel(OwnedFd),
+    /// Both lines of a leader that a test plays.
+    #[cfg(test)]
+    Scripted(scripted::Child),
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Line::Kernel(fd) => fd.as_fd(),
+            #[cfg(test)]
+            Line::Scripted(_) => panic!("a script has no descriptor"),
+        }
+    }
 }
 
 /// `pidfd_send_signal`'s flag for the group that the process leads; Linux 6.9.
@@ -68,7 +92,21 @@ impl Leader {
             pid.as_raw() > 1,
             "kill(2) gives groups 0 and 1 (and their negatives) another meaning"
         );
-        Leader { pid, pidfd, keeper }
+        Leader {
+            pid,
+            pidfd: Line::Kernel(pidfd),
+            keeper: Line::Kernel(keeper),
+        }
+    }
+
+    /// A leader without a process, with a number that the kernel gives to none.
+    #[cfg(test)]
+    pub(crate) fn scripted(child: scripted::Child) -> Leader {
+        Leader {
+            pid: Pid::from_raw(i32::MAX),
+            pidfd: Line::Scripted(child.clone()),
+            keeper: Line::Scripted(child),
+        }
     }
 
     /// Process id of the leader, which is also its group's and its kernel session's id.
@@ -88,11 +126,15 @@ impl Leader {
 
     /// Sends a signal to every member of the group.
     pub fn signal_group(&self, signal: Signal) -> Delivery {
+        #[cfg(test)]
+        if let Line::Scripted(child) = &self.pidfd {
+            return child.signal(signal);
+        }
         // SAFETY: integers and a null for the optional siginfo.
         let sent = unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,
-                self.pidfd.as_raw_fd(),
+                self.pidfd().as_raw_fd(),
                 signal as libc::c_int,
                 ptr::null_mut::<libc::c_void>(),
                 TO_GROUP,
@@ -116,14 +158,29 @@ impl Leader {
 
     /// Whether the leader has exited. It stays unreaped.
     pub fn has_exited(&self) -> bool {
+        #[cfg(test)]
+        if let Line::Scripted(child) = &self.pidfd {
+            return child.has_exited();
+        }
         readable(self.pidfd())
+    }
+
+    /// How many processes of the group run, as of some time at or after `not_before`.
+    ///
+    /// # Errors
+    /// As [`Census::alive`].
+    pub fn members(&self, census: &mut Census, not_before: Instant) -> Result<usize, Errno> {
+        #[cfg(test)]
+        if let Line::Scripted(child) = &self.pidfd {
+            return child.members();
+        }
+        census.alive(self.pid, not_before)
     }
 
     /// Asks the keeper to reap the leader, which has exited. The group must have been swept before: no signal can be sent
     /// to it any more.
     pub fn reap(self) -> Reaping {
-        // A keeper that is gone shows at the answer.
-        wire::send_all(self.keeper.as_fd(), &[REAP]).ok();
+        tell(&self.keeper, REAP);
         Reaping {
             keeper: self.keeper,
         }
@@ -133,7 +190,7 @@ impl Leader {
 /// A session whose leader's status is being taken, or was. Dropped, it tells the keeper that the session is over.
 #[derive(Debug)]
 pub struct Reaping {
-    keeper: OwnedFd,
+    keeper: Line,
 }
 
 impl Reaping {
@@ -147,6 +204,10 @@ impl Reaping {
     /// # Errors
     /// See [`Unconfirmed`].
     pub fn exit(&self) -> Result<Exit, Unconfirmed> {
+        #[cfg(test)]
+        if let Line::Scripted(child) = &self.keeper {
+            return child.answer();
+        }
         let mut reply = [0; REPLY_BYTES];
         let received = wire::receive(
             self.keeper.as_fd(),
@@ -164,8 +225,17 @@ impl Reaping {
     /// Lets descendants that left the group stay when the session is over. The keeper stays their parent until they end.
     pub fn leave_descendants(&self) {
         // A keeper that is gone has left them to the nursery, which kills them.
-        wire::send_all(self.keeper.as_fd(), &[LEAVE]).ok();
+        tell(&self.keeper, LEAVE);
     }
+}
+
+/// Sends a command to a keeper. Whether it is still there shows at its answer.
+fn tell(keeper: &Line, command: u8) {
+    #[cfg(test)]
+    if let Line::Scripted(child) = keeper {
+        return child.command(command);
+    }
+    wire::send_all(keeper.as_fd(), &[command]).ok();
 }
 
 fn readable(fd: BorrowedFd<'_>) -> bool {
@@ -175,12 +245,10 @@ fn readable(fd: BorrowedFd<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
     use crate::config::StdinKind;
     use crate::process::{
-        Census, Spawned,
+        Spawned,
         testing::{
             in_own_process, launch, launch_in, read_line, read_to_end, reap, root, run, spawn,
             wait_for_exit,

@@ -31,6 +31,8 @@ mod leader;
 mod nursery;
 mod prepare;
 mod request;
+#[cfg(test)]
+pub(crate) mod scripted;
 mod spawn;
 #[cfg(test)]
 pub(crate) mod testing;

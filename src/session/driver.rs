@@ -7,19 +7,19 @@ use std::{
     os::fd::BorrowedFd,
     rc::Rc,
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use nix::{errno::Errno, sys::signal::Signal};
 use tokio::{
     sync::mpsc,
     task::{JoinHandle, spawn_local},
-    time::sleep_until,
+    time::{Instant, sleep_until},
 };
 
 use crate::{
     arena::Stream,
-    io::{Sink, Source, Stop, Watch},
+    io::{Backend, Sink, Source, Stop, Watch},
     process::{Delivery, Exit, Leader, Reaping, Spawned, Unconfirmed},
     session::{
         Session,
@@ -39,6 +39,46 @@ const DRAIN: Duration = Duration::from_millis(1_000);
 /// both in one answer.
 const SETTLE: Duration = Duration::from_millis(2);
 
+/// A child whose pipes and end are watched by this thread's runtime.
+#[derive(Debug)]
+pub(super) struct Attached {
+    /// Keeps the group's number this session's own.
+    pub(super) leader: Leader,
+    /// Absent when the child's stdin is `/dev/null`.
+    pub(super) stdin: Option<Sink>,
+    /// What the child writes to descriptor 1.
+    pub(super) stdout: Source,
+    /// What the child writes to descriptor 2.
+    pub(super) stderr: Source,
+    /// Ready when the leader exits.
+    pub(super) exit: Watch,
+    /// Ready when the keeper has answered, or is gone.
+    pub(super) keeper: Watch,
+}
+
+impl Attached {
+    /// Registers what there is to watch.
+    ///
+    /// # Errors
+    /// The kernel's error when one of them can't be watched; the child is killed then.
+    fn new(child: Spawned, backend: Backend) -> Result<Attached, Errno> {
+        let watch = |fd: BorrowedFd<'_>| {
+            let own = fd.try_clone_to_owned();
+            Watch::new(
+                own.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?,
+            )
+        };
+        Ok(Attached {
+            stdin: child.stdin.map(|fd| Sink::new(backend, fd)).transpose()?,
+            stdout: Source::new(backend, child.stdout)?,
+            stderr: Source::new(backend, child.stderr)?,
+            exit: watch(child.leader.pidfd())?,
+            keeper: watch(child.leader.keeper())?,
+            leader: child.leader,
+        })
+    }
+}
+
 /// Runs a session whose child has just been started, until it is final and its output has settled. Returns when it
 /// became final.
 ///
@@ -52,25 +92,10 @@ pub async fn run(
     writes: mpsc::Receiver<WriteJob>,
     thread: Rc<IoThread>,
 ) -> Instant {
-    let Spawned {
-        leader,
-        stdin,
-        stdout,
-        stderr,
-    } = child;
-    let pipes = (|| {
-        let stdin = stdin.map(|fd| Sink::new(thread.backend, fd)).transpose()?;
-        let stdout = Source::new(thread.backend, stdout)?;
-        let stderr = Source::new(thread.backend, stderr)?;
-        let exit = watch(leader.pidfd())?;
-        let keeper = watch(leader.keeper())?;
-        Result::<_, Errno>::Ok((stdin, stdout, stderr, exit, keeper))
-    })();
-    let (stdin, stdout, stderr, exit, keeper) = match pipes {
-        Ok(pipes) => pipes,
+    match Attached::new(child, thread.backend) {
+        Ok(child) => drive(session, child, timeout_at, allow_detach, writes, thread).await,
         Err(error) => {
             tracing::error!(session = session.id(), %error, "a new session's pipes could not be watched; it is killed");
-            drop(leader);
             publish(
                 &session,
                 Status::Failed,
@@ -78,9 +103,28 @@ pub async fn run(
                 None,
                 Some(Output::Incomplete),
             );
-            return Instant::now();
+            Instant::now()
         }
-    };
+    }
+}
+
+/// [`run`], from where the child is attached.
+pub(super) async fn drive(
+    session: Arc<Session>,
+    child: Attached,
+    timeout_at: Instant,
+    allow_detach: bool,
+    writes: mpsc::Receiver<WriteJob>,
+    thread: Rc<IoThread>,
+) -> Instant {
+    let Attached {
+        leader,
+        stdin,
+        stdout,
+        stderr,
+        exit,
+        keeper,
+    } = child;
     let stop = Stop::new();
     spawn_local(input::run(Arc::clone(&session), stdin, writes));
     let spawn_pump = |stream, source| -> JoinHandle<PumpEnd> {
@@ -118,11 +162,6 @@ pub async fn run(
         ending.reaping.leave_descendants();
     }
     driver.final_at.unwrap_or_else(Instant::now)
-}
-
-fn watch(fd: BorrowedFd<'_>) -> Result<Watch, Errno> {
-    let own = fd.try_clone_to_owned();
-    Watch::new(own.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?)
 }
 
 /// A session that is over but for the leader's status, which its keeper was asked for.
@@ -192,7 +231,7 @@ impl Driver {
                     self.pumps_ended(&ends);
                     Actions::default()
                 }
-                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.on_time(),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.on_time(),
             };
             self.apply(actions);
             let state = session.state();
@@ -231,7 +270,7 @@ impl Driver {
             return Actions::default();
         };
         let census = &self.thread.census;
-        let others = || match census.borrow_mut().alive(leader.pid(), now) {
+        let others = || match leader.members(&mut census.borrow_mut(), now.into_std()) {
             Ok(alive) => alive,
             Err(errno) => {
                 // Not known is not gone: the grace runs on, and an end that stays unknown becomes `Failed`.

@@ -8,7 +8,9 @@
 //!
 //! The driver (`session::driver`) owns the pidfd, the clock, the census and the signals.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::session::snapshot::{Reason, Status};
 

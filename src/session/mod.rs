@@ -17,6 +17,8 @@ pub mod io_thread;
 pub mod lifecycle;
 mod pace;
 pub mod pump;
+#[cfg(test)]
+mod simulation;
 pub mod snapshot;
 mod state;
 

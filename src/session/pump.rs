@@ -3,11 +3,9 @@
 //! One read is in flight at any time and is never dropped; the block that it fills belongs to the kernel meanwhile.
 //! Nothing here allocates once the log is warm.
 
-use std::{
-    rc::Rc,
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::{rc::Rc, sync::Arc, time::SystemTime};
+
+use tokio::time::Instant;
 
 use crate::{
     arena::{Block, RecordLog, Stream},

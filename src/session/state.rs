@@ -2,10 +2,13 @@
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
-use tokio::sync::{Notify, mpsc};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
 
 use crate::{
     arena::RecordLog,

@@ -1,14 +1,12 @@
 //! The I/O thread: one runtime that owns every pipe, every leader and every timer.
 
-use std::{
-    io,
-    rc::Rc,
-    sync::Arc,
-    thread::JoinHandle,
-    time::{Duration, Instant},
-};
+use std::{io, rc::Rc, sync::Arc, thread::JoinHandle, time::Duration};
 
-use tokio::{sync::mpsc, task::spawn_local, time::sleep_until};
+use tokio::{
+    sync::mpsc,
+    task::spawn_local,
+    time::{Instant, sleep_until},
+};
 
 use crate::{
     arena::Slab,
@@ -138,7 +136,7 @@ async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, reten
     );
     let id = session.id().to_owned();
     drop(session);
-    sleep_until((final_at + retention).into()).await;
+    sleep_until(final_at + retention).await;
     table.remove(&id);
     shared.slab.trim(KEPT_BLOCKS);
 }

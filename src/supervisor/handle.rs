@@ -5,7 +5,7 @@ use std::{
     path::Path,
     sync::Arc,
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use tokio::{
         mpsc::{self, error::TrySendError},
         oneshot,
     },
-    time::sleep_until,
+    time::{Instant, sleep_until},
 };
 
 use crate::{
@@ -261,7 +261,7 @@ impl Handle {
             }
             tokio::select! {
                 () = changed => {}
-                () = sleep_until(wait_until.into()) => waiting = false,
+                () = sleep_until(wait_until) => waiting = false,
                 () = &mut cut_short => waiting = false,
             }
         }

@@ -1,54 +1,23 @@
-//! What the contract promises, played on each backend with real pipes, and on scripts where they apply.
-
-#![allow(unsafe_code)]
+//! Reads of pipes, their stops and their pauses.
 
 use std::{
     cell::Cell,
-    collections::BTreeSet,
     fs::File,
-    io::{Read as _, Write as _},
-    os::fd::OwnedFd,
+    io::Write as _,
     rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
-use bytes::Bytes;
-use nix::{
-    errno::Errno,
-    fcntl::{FcntlArg, OFlag, fcntl},
-    unistd::pipe2,
-};
+use nix::errno::Errno;
 use proptest::prelude::*;
 
 use super::{
-    Backend, READ_BYTES, Read, Runtime, Sink, Source, Stop, Timer, Watch, Write, probe, scripted,
+    scripted::{End, Event},
+    *,
 };
-use crate::arena::{Block, Slab};
-
-fn block() -> Block {
-    Slab::new(1).unwrap().take()
-}
-
-fn pipe() -> (OwnedFd, OwnedFd) {
-    pipe2(OFlag::O_CLOEXEC).unwrap()
-}
-
-/// Runs the scenario on each backend that works here.
-fn on_each(scenario: impl AsyncFn(Backend)) {
-    let mut backends = vec![Backend::Epoll];
-    match probe() {
-        Ok(()) => backends.push(Backend::Uring),
-        Err(refused) => eprintln!("NOT TESTED on io_uring, which is refused here: {refused}"),
-    }
-    for backend in backends {
-        eprintln!("on {backend:?}");
-        Runtime::new(backend).unwrap().block_on(scenario(backend));
-    }
-}
 
 /// Reads until the source says something other than data.
 async fn drain(source: &mut Source, stop: &Stop) -> (Vec<u8>, Read) {
@@ -71,11 +40,6 @@ async fn drain(source: &mut Source, stop: &Stop) -> (Vec<u8>, Read) {
     }
 }
 
-/// Bytes that show when one is lost, doubled or moved.
-fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|at| (at % 251).to_le_bytes()[0]).collect()
-}
-
 /// Ends a blocking writer's thread even when an assertion in the scenario fails first.
 fn writer(write: OwnedFd, pieces: Vec<Vec<u8>>) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
@@ -88,56 +52,19 @@ fn writer(write: OwnedFd, pieces: Vec<Vec<u8>>) -> std::thread::JoinHandle<()> {
     })
 }
 
-#[test]
-fn each_backend_is_the_one_that_was_asked_for() {
-    // Rings of other tests must not come and go in this thread's table.
-    own_descriptor_table();
-    let before = rings();
-    on_each(async |backend| {
-        let (read, write) = pipe();
-        let mut source = Source::new(backend, read).unwrap();
-        let nonblocking =
-            fcntl(source.descriptor().unwrap(), FcntlArg::F_GETFL).unwrap() & libc::O_NONBLOCK != 0;
-        assert_eq!(nonblocking, backend == Backend::Epoll);
-        assert_eq!(nix::unistd::write(&write, b"x"), Ok(1));
-        assert_eq!(source.read(block(), &Stop::new()).await.0, Read::Data(1));
-        let new = rings().difference(&before).cloned().collect::<Vec<_>>();
-        match (backend, new.as_slice()) {
-            (Backend::Epoll, []) => {}
-            (Backend::Uring, [ring]) => assert!(submitted(ring) >= 1),
-            (backend, rings) => panic!("{backend:?} with the rings {rings:?}"),
-        }
-    });
-}
-
-/// Descriptors of the rings in this thread's table.
-fn rings() -> BTreeSet<String> {
-    let descriptors = std::fs::read_dir("/proc/thread-self/fd").unwrap();
-    let ring = |path: &std::path::Path| {
-        std::fs::read_link(path).is_ok_and(|to| to.as_os_str() == "anon_inode:[io_uring]")
-    };
-    let rings = descriptors
-        .map(Result::unwrap)
-        .filter(|entry| ring(&entry.path()));
-    rings
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .collect()
-}
-
-/// How many operations were submitted to a ring that is idle now.
-fn submitted(ring: &str) -> u64 {
-    let info = std::fs::read_to_string(format!("/proc/thread-self/fdinfo/{ring}")).unwrap();
-    let tail = info
-        .lines()
-        .find_map(|line| line.strip_prefix("SqTail:"))
-        .unwrap();
-    tail.trim().parse().unwrap()
-}
-
-fn own_descriptor_table() {
-    // SAFETY: an integer argument. This thread's table becomes a copy, which ends with the thread; the descriptors of other
-    // threads' values stay open in theirs.
-    assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+/// A script of `bytes` in pieces of at most `longest`, among what may come between them.
+fn script(bytes: &[u8], longest: usize, end: End) -> Source {
+    let between = [
+        Event::Yield,
+        Event::Error(Errno::EINTR),
+        Event::Quiet(Duration::from_millis(3)),
+        Event::Late(Duration::from_millis(2)),
+        Event::Error(Errno::EAGAIN),
+    ];
+    let pieces = bytes.chunks(longest).map(<[u8]>::to_vec).map(Event::Bytes);
+    let events = pieces.zip(between.into_iter().cycle());
+    let events = events.flat_map(|(piece, other)| [other, piece]).collect();
+    Source::Scripted(scripted::Source::new(events, end, Rc::new(())))
 }
 
 proptest! {
@@ -146,7 +73,6 @@ proptest! {
     #[test]
     fn bytes_arrive_exactly_whatever_the_chunking(
         lengths in prop::collection::vec(prop_oneof![1..100usize, 4000..4200usize, 1..200_000usize], 0..12),
-        seed in any::<u64>(),
         longest in 1..5000usize,
     ) {
         let all = pattern(lengths.iter().sum());
@@ -161,8 +87,9 @@ proptest! {
             assert!(got == all);
             thread.join().unwrap();
 
-            let script = scripted::Source::new(seed, all.clone(), longest, scripted::End::Eof);
-            let (got, end) = drain(&mut Source::Scripted(script), &Stop::new()).await;
+        });
+        Runtime::new(Backend::Scripted).unwrap().block_on(async {
+            let (got, end) = drain(&mut script(&all, longest, End::Eof), &Stop::new()).await;
             assert_eq!(end, Read::Eof);
             assert!(got == all);
         });
@@ -215,8 +142,9 @@ fn an_idle_read_stops_and_the_source_reads_on_afterwards() {
             "and so does the end"
         );
     });
-    Runtime::new(Backend::Epoll).unwrap().block_on(async {
-        let script = scripted::Source::new(1, b"script".to_vec(), 64, scripted::End::Open);
+    Runtime::new(Backend::Scripted).unwrap().block_on(async {
+        let script = vec![Event::Bytes(b"script".to_vec())];
+        let script = scripted::Source::new(script, End::Open, Rc::new(()));
         let stop = Stop::new();
         stop.request();
         assert_eq!(
@@ -327,108 +255,6 @@ fn a_stop_that_meets_a_write_in_the_other_task_loses_nothing() {
 }
 
 #[test]
-fn a_write_counts_exactly_what_the_pipe_took() {
-    on_each(async |backend| {
-        let (read, write) = pipe();
-        let mut sink = Sink::new(backend, write).unwrap();
-        let stop = Stop::new();
-        let data = Bytes::from(pattern(1 << 20));
-        let reader = std::thread::spawn(move || {
-            let mut all = Vec::new();
-            File::from(read).read_to_end(&mut all).unwrap();
-            all
-        });
-        let mut rest = data.clone();
-        while !rest.is_empty() {
-            match sink.write(rest.clone(), &stop).await {
-                Write::Accepted(n) => {
-                    assert!(n > 0);
-                    rest = rest.slice(n..);
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        assert_eq!(sink.write(Bytes::new(), &stop).await, Write::Accepted(0));
-        drop(sink);
-        assert!(reader.join().unwrap() == data);
-    });
-}
-
-#[test]
-fn a_full_pipe_stops_with_an_exact_count() {
-    on_each(async |backend| {
-        let (read, write) = pipe();
-        let mut sink = Sink::new(backend, write).unwrap();
-        let stop = Stop::new();
-        let request = stop.clone();
-        let mut rest = Bytes::from(pattern(1 << 20));
-        let mut accepted = 0;
-        // The other task runs for the first time when a write waits.
-        let task = tokio::task::spawn_local(async move { request.request() });
-        let end = loop {
-            match sink.write(rest.clone(), &stop).await {
-                Write::Accepted(n) => {
-                    accepted += n;
-                    rest = rest.slice(n..);
-                }
-                other => break other,
-            }
-        };
-        task.await.unwrap();
-        assert_eq!(end, Write::Stopped);
-        drop(sink);
-        let mut got = Vec::new();
-        File::from(read).read_to_end(&mut got).unwrap();
-        assert_eq!(got.len(), accepted);
-        assert!(got == pattern(accepted));
-    });
-}
-
-#[test]
-fn a_reader_that_goes_away_ends_a_blocked_write_and_later_ones() {
-    on_each(async |backend| {
-        let (read, write) = pipe();
-        let mut sink = Sink::new(backend, write).unwrap();
-        let stop = Stop::new();
-        let closing = tokio::task::spawn_local({
-            let full = fcntl(&read, FcntlArg::F_GETPIPE_SZ).unwrap();
-            async move {
-                // Only when nothing more fits is the write blocked for certain.
-                let mut queued = 0;
-                while queued < full {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                    queued = unread(&read);
-                }
-                drop(read);
-            }
-        });
-        let mut rest = Bytes::from(pattern(1 << 20));
-        let end = loop {
-            match sink.write(rest.clone(), &stop).await {
-                Write::Accepted(n) => rest = rest.slice(n..),
-                other => break other,
-            }
-        };
-        closing.await.unwrap();
-        assert_eq!(end, Write::Closed);
-        assert_eq!(
-            sink.write(Bytes::from_static(b"x"), &stop).await,
-            Write::Closed
-        );
-    });
-}
-
-/// Bytes in the pipe.
-fn unread(read: &OwnedFd) -> i32 {
-    use std::os::fd::AsRawFd;
-    let mut count = 0;
-    // SAFETY: FIONREAD writes one int, to a local that outlives the call.
-    let done = unsafe { libc::ioctl(read.as_raw_fd(), libc::FIONREAD, &mut count) };
-    assert_eq!(done, 0);
-    count
-}
-
-#[test]
 fn a_pipe_with_much_to_read_does_not_keep_another_from_its_byte() {
     const FULL: usize = 16 * READ_BYTES;
     on_each(async |backend| {
@@ -525,66 +351,12 @@ fn a_paused_source_loses_nothing_and_is_woken_again() {
 }
 
 #[test]
-fn pauses_return_also_the_shortest_and_after_one_that_was_given_up() {
-    on_each(async |backend| {
-        let mut timer = Timer::new(backend);
-        for micros in [0, 1, 50, 200, 2000] {
-            timer.pause(Duration::from_micros(micros)).await;
-        }
-        tokio::select! {
-            biased;
-            () = timer.pause(Duration::from_secs(3600)) => panic!("an hour is not over"),
-            () = tokio::task::yield_now() => {}
-        }
-        let begun = std::time::Instant::now();
-        timer.pause(Duration::from_micros(500)).await;
-        assert!(
-            begun.elapsed() >= Duration::from_micros(500),
-            "the pause that was given up must not count"
-        );
-    });
-}
-
-#[test]
-fn a_watch_sees_the_end_and_goes_on_seeing_it() {
-    on_each(async |_| {
-        let (read, write) = pipe();
-        let watch = Watch::new(read).unwrap();
-        drop(write);
-        watch.ready().await.unwrap();
-        watch.ready().await.unwrap();
-    });
-}
-
-#[test]
 fn a_script_fails_where_it_says() {
-    Runtime::new(Backend::Epoll).unwrap().block_on(async {
+    Runtime::new(Backend::Scripted).unwrap().block_on(async {
         for cut in 0..40 {
-            let script =
-                scripted::Source::new(7, pattern(cut), 5, scripted::End::Failed(Errno::EIO));
-            let played = drain(&mut Source::Scripted(script), &Stop::new()).await;
+            let mut script = script(&pattern(cut), 5, End::Failed(Errno::EIO));
+            let played = drain(&mut script, &Stop::new()).await;
             assert_eq!(played, (pattern(cut), Read::Failed(Errno::EIO)));
         }
     });
-}
-
-#[test]
-fn dropping_a_runtime_with_reads_in_flight_returns() {
-    for backend in [Backend::Epoll, Backend::Uring] {
-        if backend == Backend::Uring && probe().is_err() {
-            eprintln!("NOT TESTED on io_uring, which is refused here");
-            continue;
-        }
-        let runtime = Runtime::new(backend).unwrap();
-        let (read, write) = pipe();
-        runtime.block_on(async {
-            tokio::task::spawn_local(async move {
-                let mut source = Source::new(backend, read).unwrap();
-                source.read(block(), &Stop::new()).await
-            });
-            tokio::task::yield_now().await;
-        });
-        drop(runtime);
-        drop(write);
-    }
 }
