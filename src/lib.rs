@@ -22,6 +22,9 @@
 //! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes).
 //! `view` applies it to the pages of a log, where two streams are interleaved: `watch` (waiting for a pattern).
 //!
+//! A test plays a kernel and a child from scripts: `io/scripted.rs` and `process/scripted.rs` take their places, and
+//! `session/simulation` holds whole sessions against a naive model. `tests/fuzz` is a package of its own.
+//!
 //! `text`, `arena` and `config` know nothing of each other; `io` knows the arena's blocks, since it fills them.
 //! `tokio_uring` is named in `io/uring.rs` and `io/runtime.rs`, `io_uring` in `io/uring.rs` and `io/probe.rs`, the MCP
 //! SDK in `mcp/` and in the commands that play a client.

@@ -24,6 +24,8 @@
 //! - Report an end that the kernel didn't: an unknown error is [`Read::Failed`], neither retried nor taken for the end.
 //! - Change a flag of the child's end. `O_NONBLOCK` belongs to an end's own open file description, so ours may have it.
 //!
+//! In tests a third backend plays scripts in virtual time (`scripted`).
+//!
 //! A backend is chosen once ([`Choice::resolve`]) and its sources, sinks and timers live inside its [`Runtime`]; mixing
 //! them panics. SIGPIPE is ignored in this process, as Rust's runtime has it: a closed pipe is a value here.
 

@@ -10,6 +10,7 @@
 //! - `io_thread` is what the sessions of that thread share
 //! - `input` makes the writes, one after the other
 //! - `state` is what the mutex holds; `snapshot` what is shown of it
+//! - `simulation` (tests) plays whole sessions against scripts and a naive model
 
 pub mod driver;
 pub mod input;

@@ -178,8 +178,7 @@ async fn play_in_time(plan: Plan) -> usize {
     world.look();
     verdict::check(&world, final_at);
     drop(session);
-    let awaits = world.awaits.get();
-    awaits
+    world.awaits.get()
 }
 
 impl World {
