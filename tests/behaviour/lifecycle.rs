@@ -23,12 +23,15 @@ fn exit_codes_and_signals_are_the_kernels() {
         ("segv", Value::Null, json!(11)),
         ("code137", json!(137), Value::Null),
     ] {
-        let end = server.start(id).wait_settled();
+        let session = server.start(id);
+        let end = session.wait_settled();
         assert_eq!(
             (&end["status"], &end["termination_reason"]),
             (&json!("EXITED"), &json!("natural")),
             "{id}"
         );
+        let printed = if id == "signal" { "a\n" } else { "" };
+        assert_eq!(session.read_all().stdout, printed, "{id}");
         assert_eq!(
             (&end["exit_code"], &end["exit_signal"]),
             (&code, &signal),
@@ -73,8 +76,8 @@ fn a_silent_grandchild_does_not_hold_the_session() {
         assert!(output.complete && !output.incomplete);
         let end = session.wait_final();
         assert_eq!(
-            (&end["status"], &end["exit_code"]),
-            (&json!("EXITED"), &json!(0))
+            (&end["status"], &end["exit_code"], &end["next_cursor"]),
+            (&json!("EXITED"), &json!(0), &json!(text.len()))
         );
         session.assert_group_is_gone();
     }
@@ -322,12 +325,27 @@ fn a_timeout_ends_the_whole_pipeline() {
 
 #[test]
 fn silence_is_no_hang_and_retention_ends_no_running_session() {
-    let server = Owner::job("sleep 2.5; echo built")
+    let server = Owner::job("read go; echo built")
+        .sh("short", "exit 0")
         .set("retention_seconds", 1)
         .serve();
     let session = server.start("job");
+    // One that starts later, ends at once and is forgotten shows that more than the retention has passed in silence.
+    let other = server.start("short");
+    other.wait_final();
+    wait_until("the ended session is forgotten", || {
+        let body = server.call("terminal_status", other.with_id(json!({})));
+        body["error"]["code"] == "SESSION_NOT_FOUND"
+    });
+    let status = session.status();
+    assert_eq!(
+        (&status["status"], &status["next_cursor"]),
+        (&json!("RUNNING"), &json!(0))
+    );
+    session.write("\n");
     let output = session.read_all();
     assert_eq!((output.stdout.as_str(), output.complete), ("built\n", true));
+    assert_eq!(session.wait_final()["exit_code"], 0);
     server.finish();
 }
 
@@ -341,6 +359,13 @@ fn a_final_session_is_readable_for_its_retention_and_then_gone() {
         .serve();
     let session = server.start("job");
     assert_eq!(session.read_all().stdout, "compiled\n");
+    assert_eq!(session.wait_final()["exit_code"], 0);
+    // Still whole after its end, and however often it was read.
+    let page = session.read(json!({"cursor": 0}));
+    assert_eq!(
+        (&page["status"], &page["next_cursor"]),
+        (&json!("EXITED"), &json!(9))
+    );
     let gone = |tool: &str, arguments: Value| {
         let body = server.call(tool, session.with_id(arguments));
         body["error"]["code"] == "SESSION_NOT_FOUND"

@@ -11,10 +11,18 @@ fn escaped(session: &Session) -> i32 {
     line.parse().expect("a process id")
 }
 
-/// Waits until the session settled although a process outside its group holds the pipes, and until that process,
-/// whose id the child printed, is gone.
-fn assert_escaped_goes_too(script: &str) {
+/// Whether an escaped process holds the pipes of its session.
+#[derive(Clone, Copy, PartialEq)]
+enum Pipes {
+    Held,
+    Closed,
+}
+
+/// Waits until the session settled although a process outside its group lives, and until that process, whose id the child
+/// printed, is gone. Where it held the pipes, the end of the output was given up and that is said, for good.
+fn assert_escaped_goes_too(pipes: Pipes, script: &str) {
     let server = Owner::job(script).set("max_sessions", 1).serve();
+    let descriptors = proc::descriptors(server.pid()).len();
     let session = server.start("job");
     let escaped = escaped(&session);
     let _escaped = proc::Doomed::process(escaped);
@@ -27,6 +35,10 @@ fn assert_escaped_goes_too(script: &str) {
         (&end["status"], &end["exit_code"]),
         (&json!("EXITED"), &json!(0))
     );
+    assert_eq!(
+        (&end["output_complete"], &end["output_incomplete"]),
+        (&json!(pipes == Pipes::Closed), &json!(pipes == Pipes::Held))
+    );
     assert!(session.read_all().stdout.ends_with("\nhi\n"));
     wait_until("the escaped process is gone", || {
         proc::stat(escaped).is_none()
@@ -35,6 +47,9 @@ fn assert_escaped_goes_too(script: &str) {
     for field in ["output_complete", "output_incomplete"] {
         assert_eq!(later[field], end[field], "settled is settled");
     }
+    wait_until("the server has closed its ends of the pipes", || {
+        proc::descriptors(server.pid()).len() <= descriptors
+    });
     // The only place is free again.
     server.start("job");
     server.finish();
@@ -42,17 +57,24 @@ fn assert_escaped_goes_too(script: &str) {
 
 #[test]
 fn a_descendant_in_another_kernel_session_goes_with_its_session() {
-    assert_escaped_goes_too("setsid sh -c 'echo $$; exec sleep 60' & read go; echo hi");
+    assert_escaped_goes_too(
+        Pipes::Held,
+        "setsid sh -c 'echo $$; exec sleep 60' & read go; echo hi",
+    );
 }
 
 #[test]
 fn a_double_forked_descendant_goes_with_its_session() {
-    assert_escaped_goes_too("(setsid sh -c 'echo $$; exec sleep 60' &) ; read go; echo hi");
+    assert_escaped_goes_too(
+        Pipes::Held,
+        "(setsid sh -c 'echo $$; exec sleep 60' &) ; read go; echo hi",
+    );
 }
 
 #[test]
 fn an_escaped_descendant_without_pipes_goes_with_its_session() {
     assert_escaped_goes_too(
+        Pipes::Closed,
         "(setsid sh -c 'echo $$; exec sleep 60 <&- >&- 2>&-' &) ; read go; echo hi",
     );
 }
@@ -60,6 +82,7 @@ fn an_escaped_descendant_without_pipes_goes_with_its_session() {
 #[test]
 fn an_escaped_descendant_with_an_empty_environment_goes_with_its_session() {
     assert_escaped_goes_too(
+        Pipes::Held,
         "(env -i setsid sh -c 'echo $$; exec env -i sleep 60' &) ; read go; echo hi",
     );
 }
@@ -67,13 +90,17 @@ fn an_escaped_descendant_with_an_empty_environment_goes_with_its_session() {
 #[test]
 fn an_escaped_descendant_that_ignores_everything_goes_with_its_session() {
     assert_escaped_goes_too(
+        Pipes::Held,
         "(setsid sh -c 'trap \"\" TERM HUP INT; echo $$; while :; do sleep 1; done' &) ; read go; echo hi",
     );
 }
 
 #[test]
 fn a_stopped_escaped_descendant_goes_with_its_session() {
-    assert_escaped_goes_too("(setsid sh -c 'echo $$; kill -STOP $$' &) ; read go; echo hi");
+    assert_escaped_goes_too(
+        Pipes::Held,
+        "(setsid sh -c 'echo $$; kill -STOP $$' &) ; read go; echo hi",
+    );
 }
 
 #[test]

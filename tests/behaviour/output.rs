@@ -2,7 +2,11 @@
 
 use std::thread;
 
-use crate::common::{Owner, session::stream_text, wait_until};
+use crate::common::{
+    Owner, assert_shown,
+    session::{is_final, stream_text},
+    wait_until,
+};
 use serde_json::{Value, json};
 
 #[test]
@@ -45,22 +49,30 @@ fn the_two_streams_are_told_apart() {
 
 #[test]
 fn a_lone_newline_is_output_and_ends_a_wait() {
-    let server = Owner::job("read go; printf '\\n'; read go").serve();
-    let session = server.start("job");
-    let waiting = server.send(
-        "terminal_read",
-        session.with_id(json!({"cursor": 0, "wait_ms": 2000})),
-    );
-    session.write("\n");
-    let mut page = waiting.ok();
-    while page["next_cursor"] == 0 {
-        page = session.read(json!({"cursor": 0, "wait_ms": 2000}));
-    }
-    assert_eq!(
-        page["records"],
-        json!([{"cursor": 0, "stream": "stdout", "text": "\n"}])
-    );
-    assert_eq!(page["status"], "RUNNING");
+    let server = Owner::job("read go; printf '\\n'; read go")
+        .argv("cat", &["/bin/cat"])
+        .serve();
+    let silent = server.start("cat");
+    assert_shown("the newline ends the wait before its time is up", || {
+        let session = server.start("job");
+        let hourglass = silent.hourglass();
+        let waiting = server.send(
+            "terminal_read",
+            session.with_id(json!({"cursor": 0, "wait_ms": 2000})),
+        );
+        session.write("\n");
+        let page = waiting.ok();
+        let in_time = !hourglass.is_answered();
+        if in_time {
+            assert_eq!(
+                page["records"],
+                json!([{"cursor": 0, "stream": "stdout", "text": "\n"}])
+            );
+            assert_eq!(page["status"], "RUNNING");
+        }
+        session.terminate(0);
+        in_time
+    });
     server.finish();
 }
 
@@ -72,6 +84,39 @@ fn a_prompt_without_a_newline_is_visible() {
     assert_eq!(session.status()["status"], "RUNNING");
     session.write("s3cret\n");
     assert_eq!(session.read_all().stdout, "Password: s3cret");
+    server.finish();
+}
+
+/// Programs keep their output back while it goes to a pipe, unless they are told otherwise by their arguments.
+#[test]
+fn what_a_program_keeps_in_its_own_buffer_comes_when_it_lets_it_go() {
+    let server = Owner::new()
+        .argv("buffered", &["/bin/sed", "w /dev/stderr"])
+        .argv("unbuffered", &["/bin/sed", "-u", "w /dev/stderr"])
+        .serve();
+    for (id, at_once) in [("buffered", ""), ("unbuffered", "one\n")] {
+        let session = server.start(id);
+        session.write("one\ntwo\n");
+        let page = || session.read(json!({"cursor": 0}));
+        // What sed copies to stderr is never kept back. With the second line there, the first is printed on stdout.
+        wait_until("both lines were printed", || {
+            stream_text(&page(), "stderr") == "one\ntwo\n"
+        });
+        wait_until("the unbuffered line came", || {
+            stream_text(&page(), "stdout").starts_with(at_once)
+        });
+        assert_eq!(session.status()["status"], "RUNNING", "{id}");
+        if at_once.is_empty() {
+            assert_eq!(stream_text(&page(), "stdout"), "", "{id}");
+        }
+        session.close_stdin();
+        let output = session.read_all();
+        assert_eq!(
+            (output.stdout.as_str(), output.stderr.as_str()),
+            ("one\ntwo\n", "one\ntwo\n"),
+            "{id}"
+        );
+    }
     server.finish();
 }
 
@@ -99,24 +144,26 @@ fn a_wait_returns_what_came_first_not_what_comes_later() {
 
 #[test]
 fn a_wait_ends_when_the_output_settles_and_never_starts_after() {
-    let server = Owner::job("read go").serve();
-    let session = server.start("job");
-    let waiting = server.send(
-        "terminal_read",
-        session.with_id(json!({"cursor": 0, "wait_ms": 2000})),
-    );
-    session.write("\n");
-    let page = waiting.ok();
-    assert_eq!(page["records"], json!([]));
-    session.wait_settled();
-    // A hundred waits of 2 s at a settled end would be 200 s in a row.
-    for _ in 0..100 {
-        let page = session.read(json!({"cursor": 0, "wait_ms": 2000}));
-        assert_eq!(
-            (&page["records"], &page["output_complete"]),
-            (&json!([]), &json!(true))
-        );
-    }
+    let server = Owner::job("read go").argv("cat", &["/bin/cat"]).serve();
+    let silent = server.start("cat");
+    assert_shown("the exit ends the wait before its time is up", || {
+        let session = server.start("job");
+        let hourglass = silent.hourglass();
+        let wait = session.with_id(json!({"cursor": 0, "wait_ms": 2000}));
+        let waiting = server.send("terminal_read", wait);
+        session.write("\n");
+        let page = waiting.ok();
+        assert_eq!(page["records"], json!([]));
+        session.wait_settled();
+        for _ in 0..10 {
+            let page = session.read(json!({"cursor": 0, "wait_ms": 2000}));
+            assert_eq!(
+                (&page["records"], &page["output_complete"], &page["status"]),
+                (&json!([]), &json!(true), &json!("EXITED"))
+            );
+        }
+        !hourglass.is_answered()
+    });
     server.finish();
 }
 
@@ -216,27 +263,32 @@ fn two_pollers_see_the_same_text() {
 #[test]
 fn hammering_and_cancelled_reads_lose_nothing() {
     let script = "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); [ $((i % 100)) -ne 0 ] || sleep 0.01; done";
-    let server = Owner::job(script).serve();
-    let expected: String = (0..2000).map(|n| format!("{n}\n")).collect();
-    for _ in 0..5 {
-        let session = server.start("job");
-        let mut round = 0;
-        wait_until("the child is done", || {
-            let call = server.send(
-                "terminal_read",
-                session.with_id(json!({"cursor": 0, "max_bytes": 64, "wait_ms": 1})),
-            );
-            round += 1;
-            if round % 2 == 0 {
+    let server = Owner::job(script).set("max_sessions", 20).serve();
+    let sessions: Vec<_> = (0..20).map(|_| server.start("job")).collect();
+    let mut cursors = [0_u64; 20];
+    let mut round = 0;
+    let mut next = || {
+        round += 1;
+        round
+    };
+    wait_until("the children are done", || {
+        for (session, cursor) in sessions.iter().zip(&mut cursors) {
+            // At the end, where a wait is under way while the next line comes.
+            let arguments = json!({"cursor": *cursor, "max_bytes": 64, "wait_ms": 1});
+            let call = server.send("terminal_read", session.with_id(arguments));
+            if next() % 2 == 0 {
                 call.cancel()
             } else {
-                drop(call.whole())
+                *cursor = call.ok()["next_cursor"].as_u64().expect("next_cursor");
             }
-            round % 10 == 0 && crate::common::session::is_final(&session.status())
-        });
+        }
+        next() % 7 == 0 && sessions.iter().all(|session| is_final(&session.status()))
+    });
+    let expected: String = (0..2000).map(|n| format!("{n}\n")).collect();
+    for session in sessions {
         let output = session.read_all();
         assert_eq!(output.stdout, expected);
-        assert_eq!(output.next_cursor, 8890);
+        assert_eq!((output.next_cursor, output.complete), (8890, true));
     }
     server.finish();
 }
@@ -357,19 +409,25 @@ fn endless_output_does_not_eat_memory_or_the_other_calls() {
     let before = server.resident();
     let session = server.start("yes");
     let mut last = 0;
-    wait_until("many times the buffer went by", || {
-        let status = session.status();
-        let next = status["next_cursor"].as_u64().expect("next_cursor");
-        let base = status["base_cursor"].as_u64().expect("base_cursor");
-        assert!(next >= last && next - base <= 65536, "{base}..{next}");
-        last = next;
-        next > 64 << 20
-    });
-    let grown = server.resident().saturating_sub(before);
+    let mut flow = |bytes: u64| {
+        wait_until("many times the buffer went by", || {
+            let status = session.status();
+            let next = status["next_cursor"].as_u64().expect("next_cursor");
+            let base = status["base_cursor"].as_u64().expect("base_cursor");
+            assert!(next >= last && next - base <= 65536, "{base}..{next}");
+            last = next;
+            next > bytes
+        });
+        server.resident()
+    };
+    let filled = flow(64 << 20);
+    let grown = filled.saturating_sub(before);
     assert!(
         grown < (1 << 20) + (32 << 20),
         "the server grew by {grown} bytes"
     );
+    let crept = flow(192 << 20).saturating_sub(filled);
+    assert!(crept < 4 << 20, "and by {crept} bytes more, for nothing");
     let end = session.terminate(0);
     assert!(matches!(end["exit_signal"].as_i64(), Some(9 | 15)), "{end}");
     server.finish();

@@ -79,6 +79,11 @@ impl Call<'_> {
         error
     }
 
+    /// Whether the answer is there; it stays for whoever takes it.
+    pub fn is_answered(&self) -> bool {
+        self.server.answers_left(&self.id) > 0
+    }
+
     /// Takes the call back.
     pub fn cancel(&self) {
         self.server.notify(

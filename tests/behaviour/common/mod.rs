@@ -30,6 +30,16 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// Fails unless `attempt` comes out true in one of five tries. For an order of events that a stalled machine can upset
+/// now and then, and that a fault upsets every time.
+#[track_caller]
+pub fn assert_shown(what: &str, mut attempt: impl FnMut() -> bool) {
+    assert!(
+        (0..5).any(|_| attempt()),
+        "not once in five attempts: {what}"
+    );
+}
+
 /// Whether the whole suite is being run over epoll; prints why a test that needs io_uring does nothing then.
 pub fn skipped_under_epoll(test: &str) -> bool {
     let epoll = owner::backend().is_some_and(|io| io == "epoll");

@@ -216,12 +216,14 @@ impl Server {
         }
     }
 
-    /// Writes as much of these bytes as the server takes at once, and says how much that was.
+    /// Writes as much of these bytes as the server takes at once, and says how much that was; one that has ended takes none.
     pub fn send_what_fits(&self, bytes: &[u8]) -> usize {
         let mut stdin = self.stdin.lock().expect("no writer panics");
         match stdin.as_mut().expect("stdin is open").write(bytes) {
             Ok(written) => written,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::BrokenPipe) => {
+                0
+            }
             Err(error) => panic!("the server's stdin: {error}"),
         }
     }

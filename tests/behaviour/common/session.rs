@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Server, proc, wait_until};
+use super::{Call, Server, proc, wait_until};
 
 /// A session of a server.
 pub struct Session<'a> {
@@ -169,6 +169,16 @@ impl Session<'_> {
             text.contains(needle)
         });
         text
+    }
+
+    /// A wait of two seconds at the end of this session, which prints nothing. What is answered before it is, though asked
+    /// for later, took less than that by the server's own clock.
+    pub fn hourglass(&self) -> Call<'_> {
+        let end = self.status()["next_cursor"].clone();
+        self.server.send(
+            "terminal_read",
+            self.with_id(json!({"cursor": end, "wait_ms": 2000})),
+        )
     }
 
     /// Whether any process of the session's group is alive.
