@@ -1,6 +1,6 @@
 //! Strict arguments: what is not exactly right is refused before anything happens, in the schemas' own terms.
 
-use crate::common::{Owner, Server};
+use crate::common::{Owner, Server, proc};
 use serde_json::{Value, json};
 
 fn one_session(server: &Server) -> String {
@@ -90,6 +90,12 @@ fn integers_are_integers() {
         server.ok("terminal_status", json!({"session_id": id}))["status"],
         "RUNNING"
     );
+    let processes = server.processes();
+    let hosted = proc::children_of(&processes);
+    let hosted = hosted
+        .iter()
+        .filter(|child| !processes.contains(&child.pid));
+    assert_eq!(hosted.count(), 1);
     server.finish();
 }
 

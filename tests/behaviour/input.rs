@@ -322,7 +322,13 @@ fn a_blocked_write_delays_no_other_session() {
 
 #[test]
 fn a_child_that_closed_its_stdin_says_so() {
-    let server = Owner::job("exec <&-; echo closed; sleep 60").serve();
+    let owner = Owner::new();
+    let gate = owner.base().join("gate");
+    let script = format!(
+        "exec <&-; echo closed; while ! [ -e {} ]; do sleep 0.02; done",
+        gate.display()
+    );
+    let server = owner.sh("job", &script).serve();
     let session = server.start("job");
     session.wait_for_text("closed\n");
     assert_eq!(session.write_code("x"), "STDIN_CLOSED");
@@ -331,7 +337,8 @@ fn a_child_that_closed_its_stdin_says_so() {
         (&status["status"], &status["stdin_closed"]),
         (&json!("RUNNING"), &json!(true))
     );
-    server.ping();
+    open_gate(&server.owner);
+    assert_eq!(session.wait_final()["exit_code"], 0);
     server.finish();
 }
 
@@ -353,14 +360,20 @@ fn a_child_that_closes_stdin_during_a_write_does_not_kill_the_server() {
 
 #[test]
 fn accepted_is_not_processed() {
-    let server =
-        Owner::job("head -c 3; echo; read go < /dev/null; while :; do sleep 60; done").serve();
+    let owner = Owner::new();
+    let gate = owner.base().join("gate");
+    let script = format!(
+        "head -c 3; echo; while ! [ -e {} ]; do sleep 0.02; done",
+        gate.display()
+    );
+    let server = owner.sh("job", &script).serve();
     let session = server.start("job");
     assert_eq!(session.write("abcdef")["accepted_bytes"], 6);
     assert_eq!(session.wait_for_text("\n"), "abc\n");
     // The shell still holds the read end.
     assert_eq!(session.write("g")["accepted_bytes"], 1);
-    session.terminate(0);
+    open_gate(&server.owner);
+    assert_eq!(session.wait_final()["exit_code"], 0);
     assert_eq!(session.write_code("h"), "SESSION_NOT_RUNNING");
     server.finish();
 }

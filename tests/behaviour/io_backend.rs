@@ -222,6 +222,11 @@ fn a_refused_ring_means_epoll_and_says_so_once() {
             lines[0].contains("epoll"),
             "it says what is used instead: {stderr}"
         );
+        let helps = ["seccomp", "ulimit", "Linux 5"];
+        assert!(
+            helps.iter().any(|word| lines[0].contains(word)),
+            "it says what would allow it: {stderr}"
+        );
         server.finish();
     }
 }

@@ -1,6 +1,6 @@
 //! Cursors, pages and eviction: code points are counted, budgets are exact, gaps are announced.
 
-use crate::common::{Owner, session::stream_text};
+use crate::common::{Owner, assert_shown, session::stream_text};
 use serde_json::{Value, json};
 
 /// Four bytes, a combining mark on a letter, a family joined from several code points, and plain letters.
@@ -58,6 +58,17 @@ fn every_page_size_gives_the_same_text() {
         let output = session.read_from(0, max_bytes);
         assert!(output.stdout == text, "max_bytes {max_bytes}");
         assert_eq!(output.next_cursor, 40001);
+    }
+    // Pages of one character, from where it isn't all the same: before the newline and before the end.
+    for max_bytes in [4, 5] {
+        for cursor in [0, 39_800] {
+            let page = session.read(json!({"cursor": cursor, "max_bytes": max_bytes}));
+            assert_eq!(stream_text(&page, "stdout"), "\u{4e2d}");
+            assert_eq!(page["has_more"], true);
+        }
+        let tail = session.read_from(39_800, max_bytes);
+        assert!(text.ends_with(&tail.stdout), "max_bytes {max_bytes}");
+        assert_eq!(tail.next_cursor, 40001);
     }
     server.finish();
 }
@@ -294,17 +305,21 @@ fn a_cursor_beyond_the_end_of_a_running_session_is_no_reason_to_wait() {
     let server = Owner::job("printf abc; read go").serve();
     let session = server.start("job");
     session.wait_for_text("abc");
-    for cursor in [4, u64::MAX >> 1] {
-        let error = server.refused(
-            "terminal_read",
-            session.with_id(json!({"cursor": cursor, "wait_ms": 2000})),
-        );
-        assert_eq!(error["code"], "INVALID_CURSOR");
-        assert_eq!(
-            (&error["base_cursor"], &error["next_cursor"]),
-            (&json!(0), &json!(3))
-        );
-    }
+    assert_shown("it is refused at once", || {
+        let hourglass = session.hourglass();
+        for cursor in [4, u64::MAX >> 1] {
+            let error = server.refused(
+                "terminal_read",
+                session.with_id(json!({"cursor": cursor, "wait_ms": 2000})),
+            );
+            assert_eq!(error["code"], "INVALID_CURSOR");
+            assert_eq!(
+                (&error["base_cursor"], &error["next_cursor"]),
+                (&json!(0), &json!(3))
+            );
+        }
+        !hourglass.is_answered()
+    });
     server.finish();
 }
 

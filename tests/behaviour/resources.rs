@@ -62,7 +62,7 @@ fn every_way_to_end_gives_the_descriptors_back() {
         .sh("cat", "exec cat")
         .argv("missing", &["/nonexistent"])
         .room_for_many();
-    let server = server.serve();
+    let server = server.set("retention_seconds", 1).serve();
     let round = || {
         let sessions: Vec<_> = (0..30)
             .map(|n| match n % 3 {
@@ -80,12 +80,15 @@ fn every_way_to_end_gives_the_descriptors_back() {
         }
     };
     round();
-    let before = server.descriptor_count();
-    (0..4).for_each(|_| round());
+    let (before, resident) = (server.descriptor_count(), server.resident());
+    // Five hundred sessions and more, a third each way.
+    (0..17).for_each(|_| round());
     wait_until("the descriptors are back", || {
         server.descriptor_count() <= before
     });
     wait_until("no zombie is left", || server.zombies().is_empty());
+    let grown = server.resident().saturating_sub(resident);
+    assert!(grown < 16 << 20, "the server grew by {grown} bytes");
     server.finish();
 }
 

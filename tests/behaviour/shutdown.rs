@@ -1,8 +1,8 @@
 //! Nothing outlives the server, however it ends and whoever has stopped listening.
 
-use crate::common::{Owner, Server, proc, wait_until};
+use crate::common::{GUARD, Owner, Server, assert_shown, proc, wait_until};
 use nix::sys::signal::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A config with a quiet child, one that ignores TERM, a flood, and a tree.
 fn owner() -> Owner {
@@ -218,30 +218,82 @@ fn a_closed_stdout_ends_the_server() {
     let mut server = Server::spawn_unheard(owner, command);
     let floods = stop_reading(&server);
     server.close_unread_stdout();
-    let status = server.wait();
-    assert!(status.code().is_some(), "no signal ended it: {status}");
+    server.assert_exits_cleanly();
     assert_groups_are_gone(&floods);
 }
 
 #[test]
 fn a_restarted_server_knows_no_old_sessions() {
-    let server = owner().serve();
-    let id = server.start("sleep").id;
-    server.finish();
-    let server = owner().serve();
-    for tool in ["terminal_status", "terminal_read", "terminal_terminate"] {
-        assert_eq!(
-            server.code(tool, json!({"session_id": id})),
-            "SESSION_NOT_FOUND"
-        );
+    for end in [Server::close_stdin, |server: &Server| {
+        server.signal(Signal::SIGKILL)
+    }] {
+        let mut server = owner().serve();
+        let id = server.start("sleep").id;
+        end(&server);
+        server.wait();
+        let server = owner().serve();
+        for tool in ["terminal_status", "terminal_read", "terminal_terminate"] {
+            assert_eq!(
+                server.code(tool, json!({"session_id": id})),
+                "SESSION_NOT_FOUND"
+            );
+        }
+        let write = json!({"session_id": id, "text": "x"});
+        assert_eq!(server.code("terminal_write", write), "SESSION_NOT_FOUND");
+        server.finish();
     }
-    server.finish();
+}
+
+/// A client that is still there may ask what becomes of its sessions, and is told that nothing new is started.
+#[test]
+fn while_it_ends_the_server_tells_why_its_sessions_do() {
+    let asked = |session: &str| {
+        let call = |id: &str, tool: &str, arguments: Value| {
+            let params = json!({"name": tool, "arguments": arguments});
+            json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+                .to_string()
+                + "\n"
+        };
+        call("status", "terminal_status", json!({"session_id": session}))
+            + &call("start", "terminal_start", json!({"command_id": "sleep"}))
+    };
+    assert_shown("the client is answered while the server ends", || {
+        let owner = owner();
+        let mut command = owner.command();
+        command.args(["--log-level", "info"]);
+        let mut server = Server::spawn(owner, command);
+        server.initialize();
+        let (id, _group) = {
+            let session = server.start("stubborn");
+            session.wait_for_text("ready\n");
+            (session.id, proc::Doomed::groups(&[session.pid]))
+        };
+        server.signal(Signal::SIGTERM);
+        wait_until("the shutdown has begun", || {
+            server.stderr().contains("ending")
+        });
+        // The session holds out for its whole grace. That is half a second, which a stalled machine may miss.
+        server.send_what_fits(asked(&id).as_bytes());
+        let answers = ["status", "start"].map(|id| server.answer_within(&json!(id), GUARD));
+        server.assert_exits_cleanly();
+        let [Some(status), Some(start)] = answers else {
+            return false;
+        };
+        let status = &status["result"]["structuredContent"];
+        let error = &start["result"]["structuredContent"]["error"];
+        assert_eq!(error["code"], "SHUTTING_DOWN", "{start}");
+        assert_eq!(status["termination_reason"], "shutdown", "{status}");
+        true
+    });
 }
 
 #[test]
 fn an_idle_server_stays() {
     let mut server = owner().set("retention_seconds", 1).serve();
-    let pid = server.start("sleep").pid;
+    let (pid, quiet) = {
+        let session = server.start("sleep");
+        (session.pid, session.id)
+    };
     let ended = {
         let session = server.start("stubborn");
         session.wait_for_text("ready\n");
@@ -254,6 +306,7 @@ fn an_idle_server_stays() {
         body["error"]["code"] == "SESSION_NOT_FOUND"
     });
     assert!(server.is_running() && proc::is_alive(pid));
-    server.ping();
+    let status = server.ok("terminal_status", json!({"session_id": quiet}));
+    assert_eq!(status["status"], "RUNNING");
     server.finish();
 }

@@ -240,6 +240,8 @@ fn bad_working_directories_are_refused() {
     let owner = pwd();
     let root = owner.root();
     fs::write(root.join("file"), "").expect("a file");
+    fs::create_dir(owner.base().join("outside")).expect("a directory");
+    symlink(owner.base().join("outside"), root.join("link")).expect("a link");
     let root = root.to_str().expect("UTF-8").to_owned();
     let server = owner.serve();
     let long = format!("{root}/{}", "d".repeat(5000));
@@ -248,6 +250,9 @@ fn bad_working_directories_are_refused() {
         ".",
         "..",
         &format!("{root}/.."),
+        &format!("{root}/../"),
+        &format!("{root}/link"),
+        &format!("{root}/link/missing"),
         &format!("{root}/missing"),
         &format!("{root}/file"),
         &long,
@@ -275,6 +280,43 @@ fn bad_working_directories_are_refused() {
         !message.contains(&root),
         "no path of the machine: {message}"
     );
+    for absent in ["root/missing", "outside/missing", "root/sub"] {
+        assert!(!server.owner.base().join(absent).exists(), "{absent}");
+    }
+    server.finish();
+}
+
+/// What is refused, for whatever reason, must not have run for a moment. The command leaves a trace if it does.
+#[test]
+fn a_refused_start_runs_nothing() {
+    let owner = Owner::new();
+    let trace = owner.base().join("trace");
+    symlink("/etc", owner.root().join("out")).expect("a link");
+    let server = owner
+        .argv("job", &["/usr/bin/touch", trace.to_str().expect("UTF-8")])
+        .serve();
+    let root = server.owner.root().display().to_string();
+    for arguments in [
+        json!({"command_id": "job", "cwd": format!("{root}/out")}),
+        json!({"command_id": "job", "cwd": format!("{root}/../")}),
+        json!({"command_id": "job", "cwd": "root"}),
+        json!({"command_id": "job", "cwd": format!("{root}\u{0}/etc")}),
+        json!({"command_id": "job", "env": {"LD_PRELOAD": "x"}}),
+        json!({"command_id": "job", "env": {"A=B": "x"}}),
+        json!({"command_id": "job", "env": {"UNLISTED": "x"}}),
+        json!({"command_id": "job", "argv": ["x"]}),
+        json!({"command_id": "job", "shell": true}),
+        json!({"command_id": "job", "timeout_ms": 99}),
+        json!({"command_id": "job", "timeout_ms": "500"}),
+        json!({"command_id": "job", "timeout_ms": null}),
+        json!({"command_id": "job; touch"}),
+        json!({"command_id": "job\n"}),
+    ] {
+        server.refused("terminal_start", arguments);
+    }
+    assert!(!trace.exists());
+    assert_eq!(server.start("job").wait_final()["exit_code"], 0);
+    assert!(trace.exists(), "it does leave a trace");
     server.finish();
 }
 
