@@ -7,7 +7,9 @@ use std::{
         fd::AsRawFd,
         unix::fs::{FileTypeExt, OpenOptionsExt},
     },
-    sync::Mutex,
+    sync::{Mutex, mpsc},
+    thread,
+    time::Duration,
 };
 
 use clap::ValueEnum;
@@ -63,17 +65,22 @@ pub(super) fn start(level: LogLevel) {
 }
 
 /// Descriptor 2 in a form that never blocks. `O_NONBLOCK` belongs to the open file description, which the client
-/// shares, so it may not be set on descriptor 2 itself: a pipe or terminal is opened anew, a socket is told per call.
+/// shares, so it may not be set on descriptor 2 itself: a pipe or terminal is opened anew, a socket is told per call. What
+/// may not be opened anew (the terminal or pipe of another user, whose server this is after `su` or `setuid`) is left to a
+/// thread that may block.
 enum Stderr {
     Own(File),
     Socket(io::Stderr),
+    Thread(Thread),
+    Lost,
 }
 
 impl Stderr {
     fn open() -> Self {
         let path = "/proc/self/fd/2";
-        let waits = std::fs::metadata(path)
-            .is_ok_and(|meta| meta.file_type().is_fifo() || meta.file_type().is_char_device());
+        let kind = std::fs::metadata(path).map(|meta| meta.file_type()).ok();
+        let waits = kind.is_some_and(|kind| kind.is_fifo() || kind.is_char_device());
+        let is_socket = kind.is_some_and(|kind| kind.is_socket());
         let flags = if waits {
             nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY
         } else {
@@ -85,24 +92,69 @@ impl Stderr {
             .open(path)
         {
             Ok(own) => Stderr::Own(own),
-            Err(_) => Stderr::Socket(io::stderr()),
+            Err(_) if is_socket => Stderr::Socket(io::stderr()),
+            Err(_) => Thread::start().map_or(Stderr::Lost, Stderr::Thread),
         }
+    }
+}
+
+/// How long a line is waited for, so that the last one before the exit is written too. Once, not for each line that follows
+/// while the thread is stuck.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// A thread that writes one line at a time.
+struct Thread {
+    lines: mpsc::SyncSender<Vec<u8>>,
+    written: mpsc::Receiver<()>,
+    stuck: bool,
+}
+
+impl Thread {
+    fn start() -> io::Result<Self> {
+        let (lines, received) = mpsc::sync_channel::<Vec<u8>>(1);
+        let (done, written) = mpsc::sync_channel(1);
+        thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || {
+                for line in received {
+                    // A reader that is gone is as good as one that reads: the line is lost, and the next may not be.
+                    io::stderr().write_all(&line).ok();
+                    if done.send(()).is_err() {
+                        return;
+                    }
+                }
+            })?;
+        Ok(Self {
+            lines,
+            written,
+            stuck: false,
+        })
+    }
+
+    fn write(&mut self, line: &[u8]) {
+        if self.stuck && self.written.try_recv().is_err() {
+            return;
+        }
+        self.stuck = self.lines.try_send(line.to_vec()).is_err()
+            || self.written.recv_timeout(PATIENCE).is_err();
     }
 }
 
 impl Write for Stderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let written = match self {
-            Stderr::Own(file) => file.write(line),
-            Stderr::Socket(stderr) => send(
-                stderr.as_raw_fd(),
-                line,
-                MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
-            )
-            .map_err(io::Error::from),
-        };
         // Whatever the reason, the rest of the line is lost; a short or failed write is no one's to retry.
-        Ok(written.map_or(line.len(), |_| line.len()))
+        match self {
+            Stderr::Own(file) => {
+                file.write(line).ok();
+            }
+            Stderr::Socket(stderr) => {
+                let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+                send(stderr.as_raw_fd(), line, flags).ok();
+            }
+            Stderr::Thread(thread) => thread.write(line),
+            Stderr::Lost => {}
+        }
+        Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     config::{Config, startup_line},
-    io::{Backend, Choice},
+    io::{Backend, Choice, Refused},
     mcp::{self, Protocol, Settings},
     process::Nursery,
     session::lifecycle::DEFAULT_GRACE,
@@ -107,18 +107,8 @@ fn prepare(
 ) -> Result<(Handle, Protocol, Settings), String> {
     let config = load(args)?;
     enough_descriptors()?;
-    let backend = choose(args.io.into())?;
     let settings = Settings::from(&config);
-    let (handle, _io_thread) =
-        Handle::start_engine(config, backend, Arc::clone(nursery)).map_err(|error| {
-            let hint = match error.kind() {
-                io::ErrorKind::OutOfMemory => {
-                    "; fewer or smaller buffers (max_records, buffer_bytes) need less"
-                }
-                _ => "",
-            };
-            format!("can't start: {error}{hint}")
-        })?;
+    let handle = start_engine(args.io.into(), &config, nursery)?;
     let protocol =
         Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
     Ok((handle, protocol, settings))
@@ -155,14 +145,38 @@ fn load(args: &StdioArgs) -> Result<Config, String> {
     }
 }
 
-fn choose(choice: Choice) -> Result<Backend, String> {
-    let (backend, refused) = choice
-        .resolve()
-        .map_err(|refused| format!("--io uring: {refused}"))?;
+/// Over io_uring where it is allowed, or over what was chosen. The ring itself may still be refused when a small one to try
+/// was not, and then it is as if that had been.
+fn start_engine(choice: Choice, config: &Config, nursery: &Arc<Nursery>) -> Result<Handle, String> {
+    let demanded = |refused: &Refused| format!("--io uring: {refused}");
+    let start = |backend| {
+        let (handle, _io_thread) =
+            Handle::start_engine(config.clone(), backend, Arc::clone(nursery))?;
+        Ok(handle)
+    };
+    let (backend, mut refused) = choice.resolve().map_err(|refused| demanded(&refused))?;
+    let mut started: io::Result<Handle> = start(backend);
+    if let Err(error) = &started
+        && let Some(late) = error.get_ref().and_then(|source| source.downcast_ref())
+    {
+        if choice == Choice::Uring {
+            return Err(demanded(late));
+        }
+        refused = Some(*late);
+        started = start(Backend::Epoll);
+    }
     if let Some(refused) = refused {
         tracing::warn!("using epoll: {refused}");
     }
-    Ok(backend)
+    started.map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::OutOfMemory => {
+                "; fewer or smaller buffers (max_records, buffer_bytes) need less"
+            }
+            _ => "",
+        };
+        format!("can't start: {error}{hint}")
+    })
 }
 
 fn serve(handle: Handle, protocol: Protocol, settings: Settings) -> io::Result<()> {

@@ -4,7 +4,9 @@ use std::{future::Future, io};
 
 use tokio::{runtime::Builder, task::LocalSet};
 
-use super::Backend;
+use nix::errno::Errno;
+
+use super::{Backend, Refused, Step};
 
 /// Entries of the submission queue. A full queue is flushed, not refused, so this bounds nothing.
 const ENTRIES: u32 = 256;
@@ -26,14 +28,23 @@ impl Runtime {
     /// kernel refuses a ring, tokio-uring leaks descriptors, and where it refuses only `io_uring_enter`, it hangs.
     ///
     /// # Errors
-    /// The kernel's error when ring, epoll or event descriptors can't be had.
+    /// For io_uring [`Refused`], as the error's source, when the ring can't be had although a smaller one could: users have a
+    /// limit of locked memory, which all their rings share. Otherwise the kernel's error when epoll or event descriptors
+    /// can't be had.
     pub fn new(backend: Backend) -> io::Result<Runtime> {
         match backend {
             Backend::Uring => {
                 // No IORING_SETUP_DEFER_TASKRUN: completions would only be posted while someone waits in
                 // io_uring_enter, and tokio-uring waits in epoll_wait.
-                let runtime = tokio_uring::Runtime::new(tokio_uring::builder().entries(ENTRIES))?;
-                Ok(Runtime(Inner::Uring(runtime)))
+                let runtime = tokio_uring::Runtime::new(tokio_uring::builder().entries(ENTRIES));
+                let refused = |error: io::Error| match error.raw_os_error() {
+                    Some(number) => io::Error::other(Refused {
+                        step: Step::Setup,
+                        errno: Errno::from_raw(number),
+                    }),
+                    None => error,
+                };
+                Ok(Runtime(Inner::Uring(runtime.map_err(refused)?)))
             }
             Backend::Epoll => Runtime::of(Builder::new_current_thread().enable_all()),
             // Its time goes on by itself only when every task waits for a time.

@@ -32,7 +32,7 @@ mod wire;
 pub use stdio::Protocol;
 
 /// How long answers may take after input has ended or the server was told to stop. Covers a write's full time, and leaves a
-/// process that has 3 s to exit the time to end its sessions.
+/// process that has 3 s to exit the time to end its sessions. A client that takes none of them is given up sooner.
 pub const GRACE: Duration = Duration::from_millis(1_500);
 
 /// What the tools show of the Owner's config, and what they check themselves.
@@ -114,6 +114,7 @@ async fn run<S: rmcp::ServerHandler>(
 ) -> Ended {
     // Directly: the usual start waits for `initialize` and gives up at any notification that comes before it. Requests before
     // `initialize` are answered, as the stateless revision wants anyway.
+    let stalled = transport.stalled();
     let service = serve_directly_with_ct(server, transport, None, ends.service.clone());
     let mut waiting = std::pin::pin!(service.waiting());
     let ended = async {
@@ -121,7 +122,10 @@ async fn run<S: rmcp::ServerHandler>(
             () = ends.eof.cancelled() => {}
             () = ends.service.cancelled() => {}
         }
-        tokio::time::sleep(GRACE).await;
+        tokio::select! {
+            () = tokio::time::sleep(GRACE) => {}
+            () = stalled => {}
+        }
     };
     let outcome = tokio::select! {
         biased;

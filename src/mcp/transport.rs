@@ -15,7 +15,7 @@ use std::{
     convert::Infallible,
     io, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rmcp::{
@@ -39,6 +39,8 @@ use crate::{
 const MESSAGES_PER_TURN: u32 = 32;
 /// How often the end of input is looked for while nothing is received.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+/// How long replies wait at the end of a connection for a client that takes none of them.
+const PATIENCE: Duration = Duration::from_millis(700);
 /// Capacity that an idle output buffer keeps: a full page in both copies, and then some.
 const IDLE_BYTES: usize = 512 << 10;
 
@@ -92,6 +94,12 @@ impl Stdio {
             }),
             ends,
         })
+    }
+
+    /// Resolves once replies have waited for [`PATIENCE`] and the client has taken none.
+    pub(super) fn stalled(&self) -> impl Future<Output = ()> + use<> {
+        let outbox = Arc::clone(&self.outbox);
+        async move { outbox.stalled().await }
     }
 
     /// Answers a frame that rmcp never sees.
@@ -213,6 +221,8 @@ struct Queue {
     encoded: Vec<u8>,
     /// Bytes in `encoded` and in the writer's buffer that the client hasn't taken.
     pending: usize,
+    /// Bytes that it has, all in all.
+    taken: u64,
 }
 
 #[derive(Debug)]
@@ -243,6 +253,19 @@ impl Outbox {
     fn is_full(&self) -> bool {
         let ended = self.ends.closing.is_cancelled() || self.ends.gone.is_cancelled();
         self.queue().pending > MAX_PENDING_BYTES && !ended
+    }
+
+    async fn stalled(&self) {
+        let mut taken = self.queue().taken;
+        let mut since = Instant::now();
+        while since.elapsed() < PATIENCE {
+            tokio::time::sleep(WATCH_INTERVAL).await;
+            let queue = self.queue();
+            if queue.pending == 0 || queue.taken != taken {
+                taken = queue.taken;
+                since = Instant::now();
+            }
+        }
     }
 
     /// Waits until there is room for more replies, or there is no use for it.
@@ -313,6 +336,7 @@ impl Outbox {
             // No await between the write and its record.
             *written += count;
             let mut queue = self.queue();
+            queue.taken += count as u64;
             let before = mem::replace(&mut queue.pending, 0);
             queue.pending = before
                 .checked_sub(count)

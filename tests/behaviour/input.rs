@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const PIPE: usize = 65536;
 
 /// A child that never reads, until the gate is opened; then it counts its input.
-fn deaf(owner: Owner) -> Owner {
+pub fn deaf(owner: Owner) -> Owner {
     let gate = owner
         .base()
         .join("gate")
@@ -20,7 +20,7 @@ fn deaf(owner: Owner) -> Owner {
     )
 }
 
-fn open_gate(owner: &Owner) {
+pub fn open_gate(owner: &Owner) {
     owner.file("gate", b"");
 }
 

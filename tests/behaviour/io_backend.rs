@@ -34,7 +34,7 @@ fn skipped_without_uring(test: &str) -> bool {
     skipped
 }
 
-fn holds_a_ring(server: &Server) -> bool {
+pub fn holds_a_ring(server: &Server) -> bool {
     let processes = server.processes().into_iter();
     processes
         .flat_map(proc::descriptors)
@@ -42,7 +42,7 @@ fn holds_a_ring(server: &Server) -> bool {
 }
 
 /// A little of everything that goes through a backend.
-fn scenarios() -> Owner {
+pub fn scenarios() -> Owner {
     let mixed = "a\u{1f600}\u{4e2d}".repeat(20_000);
     Owner::new()
         .set("buffer_bytes", 1 << 20)
@@ -55,7 +55,7 @@ fn scenarios() -> Owner {
         .argv("yes", &["/usr/bin/yes"])
 }
 
-fn play(server: &Server) {
+pub fn play(server: &Server) {
     let session = server.start("both");
     let output = session.read_all();
     assert_eq!(

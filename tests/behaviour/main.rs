@@ -3,6 +3,7 @@
 mod common;
 
 mod arguments;
+mod client_gone;
 mod config_cli;
 mod config_fixtures;
 mod decoding;
@@ -19,5 +20,7 @@ mod resources;
 mod restrictions;
 mod server_killed;
 mod shutdown;
+mod shutdown_under_load;
 mod start_policy;
 mod streams;
+mod unprivileged;

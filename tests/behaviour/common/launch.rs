@@ -8,6 +8,8 @@ use std::{
     process::Command,
 };
 
+use nix::sys::resource::{Resource, setrlimit};
+
 /// `io_uring_setup` has this number on every architecture that has it.
 pub const IO_URING_SETUP: u32 = 425;
 /// `io_uring_enter`, likewise.
@@ -67,6 +69,28 @@ pub fn close_descriptor(command: &mut Command, fd: RawFd) {
 pub fn inherit_descriptor(command: &mut Command, fd: RawFd, as_fd: RawFd) {
     // SAFETY: dup2(2) is async-signal-safe; the caller keeps `fd` open until the spawn.
     unsafe { command.pre_exec(move || check(libc::dup2(fd, as_fd)).map(drop)) };
+}
+
+/// Starts with so many pipes open, and the exec'd program inherits them. They are made by the user that the command is
+/// told to become.
+pub fn open_pipes(command: &mut Command, count: usize) {
+    let open = move || {
+        for _ in 0..count {
+            let mut ends = [0; 2];
+            // SAFETY: pipe(2) fills the two numbers that it is given.
+            check(unsafe { libc::pipe(ends.as_mut_ptr()) })?;
+        }
+        Ok(())
+    };
+    // SAFETY: pipe(2) is async-signal-safe and the closure allocates nothing.
+    unsafe { command.pre_exec(open) };
+}
+
+/// Starts with this limit, soft and hard.
+pub fn limit(command: &mut Command, resource: Resource, value: u64) {
+    let set = move || setrlimit(resource, value, value).map_err(io::Error::from);
+    // SAFETY: the closure only calls setrlimit(2), which is a plain system call, and allocates nothing.
+    unsafe { command.pre_exec(set) };
 }
 
 /// Starts under a seccomp filter in which one system call fails with `errno` and all others work.

@@ -119,6 +119,15 @@ pub fn descriptors(pid: i32) -> Vec<(i32, PathBuf)> {
     links.collect()
 }
 
+/// CPU time that a process, or `thread-self`, has used so far, in the kernel's clock ticks.
+pub fn cpu_ticks(of: &str) -> Option<u64> {
+    let line = fs::read_to_string(format!("/proc/{of}/stat")).ok()?;
+    // After the name come the state and ten numbers before the user's and the system's time.
+    let mut times = line.rsplit_once(") ")?.1.split(' ').skip(11);
+    let mut ticks = || times.next()?.parse::<u64>().ok();
+    Some(ticks()? + ticks()?)
+}
+
 /// A field of `/proc/PID/status` that is given in kB, in bytes.
 pub fn memory(pid: i32, field: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
