@@ -79,13 +79,18 @@ fn ticks_while_we_spin(server: &Server) -> u64 {
     used() - before
 }
 
+/// Whether the server rests. One that was told something just before may have to be asked again.
+fn waits(server: &Server) -> bool {
+    let ticks = ticks_while_we_spin(server);
+    if ticks >= 25 {
+        eprintln!("the server used {ticks} ticks while a spinning thread used 50");
+    }
+    ticks < 25
+}
+
 #[track_caller]
 fn assert_waits(server: &Server) {
-    let ticks = ticks_while_we_spin(server);
-    assert!(
-        ticks < 25,
-        "it used {ticks} ticks while a spinning thread used 50"
-    );
+    assert_shown("the server waits", || waits(server));
 }
 
 /// Both of the server's pipes are full and so is its stdin: all that is left is to wait.
@@ -104,13 +109,10 @@ fn a_client_that_reads_neither_stream_makes_the_server_neither_spin_nor_grow() {
         refusals = if taken == 0 { refusals + 1 } else { 0 };
         refusals == 20
     });
-    let before = server.resident();
-    assert_waits(&server);
-    let grown = server.resident().saturating_sub(before);
-    assert!(
-        grown < 1 << 20,
-        "the server grew by {grown} bytes while it waited"
-    );
+    assert_shown("it waits and stays as large as it is", || {
+        let before = server.resident();
+        waits(&server) && server.resident() < before + (1 << 20)
+    });
     server.signal(Signal::SIGTERM);
     server.assert_exits_cleanly();
     wait_until("nothing is hosted", || !proc::is_alive(hosted));

@@ -24,3 +24,4 @@ mod shutdown_under_load;
 mod start_policy;
 mod streams;
 mod unprivileged;
+mod working_directory;
