@@ -24,7 +24,7 @@ use crate::{
 /// From the first reason to end until the process is gone, at most, less the time that answers already took when input
 /// ended. Sessions need their grace and the confirmation of
 /// the KILL that may follow; the rest is for answers that the client may still read.
-const SHUTDOWN_LIMIT: Duration = Duration::from_millis(2_700);
+const SHUTDOWN_LIMIT: Duration = Duration::from_millis(2_400);
 /// How long sessions may take after a second signal: KILL needs no grace, only the kernel's time.
 const KILL_LIMIT: Duration = Duration::from_millis(500);
 /// How long the exit is held up for keepers that end what their sessions have left, once all handles are gone.
