@@ -22,9 +22,15 @@ enum Pipes {
 /// printed, is gone. Where it held the pipes, the end of the output was given up and that is said, for good.
 fn assert_escaped_goes_too(pipes: Pipes, script: &str) {
     let server = Owner::job(script).set("max_sessions", 1).serve();
-    let descriptors = proc::descriptors(server.pid()).len();
     let session = server.start("job");
     let escaped = escaped(&session);
+    let pipes_of = |pid: i32| {
+        let open = proc::descriptors(pid).into_iter().map(|(_, what)| what);
+        open.filter(|what| what.to_string_lossy().starts_with("pipe:"))
+            .collect::<Vec<_>>()
+    };
+    let ours = pipes_of(session.pid);
+    assert_eq!(ours.len(), 3);
     let _escaped = proc::Doomed::process(escaped);
     wait_until("it has a group of its own", || {
         proc::stat(escaped).is_some_and(|process| process.group != session.pid)
@@ -48,7 +54,9 @@ fn assert_escaped_goes_too(pipes: Pipes, script: &str) {
         assert_eq!(later[field], end[field], "settled is settled");
     }
     wait_until("the server has closed its ends of the pipes", || {
-        proc::descriptors(server.pid()).len() <= descriptors
+        pipes_of(server.pid())
+            .iter()
+            .all(|pipe| !ours.contains(pipe))
     });
     // The only place is free again.
     server.start("job");

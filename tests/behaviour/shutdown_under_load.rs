@@ -30,10 +30,11 @@ struct Flooded {
 /// A server at its limit of sessions whose stdout and stderr are full.
 fn flooded(log: Log) -> Flooded {
     let owner = Owner::new();
-    let told = owner.base().join("told");
+    let (listens, told) = (owner.base().join("listens"), owner.base().join("told"));
     let witness = format!(
-        "trap 'echo told > {}' TERM; echo up; while :; do sleep 0.05; done",
-        told.display()
+        "trap 'echo told > {}' TERM; echo up > {}; while :; do sleep 0.05; done",
+        told.display(),
+        listens.display()
     );
     let owner = owner
         .set("max_sessions", SESSIONS)
@@ -71,7 +72,7 @@ fn flooded(log: Log) -> Flooded {
     let mut family = Vec::new();
     wait_until("all floods run", || {
         family = proc::descendants_of(server.pid());
-        floods(&family) == SESSIONS - 1
+        floods(&family) == SESSIONS - 1 && listens.exists()
     });
     // Far more answers and log lines than the two pipes hold.
     let status = json!({"name": "terminal_status", "arguments": {"session_id": "none"}});
