@@ -164,6 +164,11 @@ impl<'a> Findings<'a> {
         self.list.push((offset, finding));
     }
 
+    /// The file that is being read, as it was named.
+    pub(super) fn file(&self) -> &Path {
+        self.file
+    }
+
     /// Whether any error was found, listed or not.
     pub(super) fn refused(&self) -> bool {
         self.errors > 0

@@ -29,7 +29,7 @@ mod validate;
 
 pub use document::command_path;
 pub use finding::{Finding, Severity, quoted, startup_line};
-pub use restrictions::{JobLimits, Restrictions};
+pub use restrictions::{JobLimits, Restrictions, Sandbox};
 pub use schema::schema;
 
 /// What the child finds on descriptor 0.
@@ -89,6 +89,9 @@ pub struct Profile {
     /// What the kernel holds the command to.
     #[serde(flatten)]
     pub restrictions: Restrictions,
+    /// What it may touch; without it, whatever its user may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
 }
 
 impl Profile {
@@ -105,6 +108,7 @@ impl Profile {
             stdin: StdinKind::default(),
             allow_detach: false,
             restrictions: Restrictions::default(),
+            sandbox: None,
         }
     }
 }

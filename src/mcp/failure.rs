@@ -207,6 +207,12 @@ fn start(error: SpawnError) -> &'static str {
         SpawnError::BadInterpreter => {
             "bad interpreter: what the executable names is missing or not executable; the Owner must correct the command"
         }
+        SpawnError::Sandboxed => {
+            "its sandbox lets it, or the interpreter or loader that it names, not be executed; the Owner must add that to sandbox.read"
+        }
+        SpawnError::SandboxPath => {
+            "a path of its sandbox is gone or has become a link; the Owner must correct the config and have the server restarted"
+        }
         SpawnError::Busy => "executable busy: it is open for writing; retry when that is over",
         SpawnError::TooLarge => "arguments and environment too large; set less in env",
         SpawnError::OutOfProcesses => {
@@ -285,6 +291,8 @@ mod tests {
             SpawnError::NotFound,
             SpawnError::NotExecutable,
             SpawnError::BadInterpreter,
+            SpawnError::Sandboxed,
+            SpawnError::SandboxPath,
             SpawnError::Busy,
             SpawnError::TooLarge,
             SpawnError::OutOfProcesses,

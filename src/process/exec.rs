@@ -10,7 +10,7 @@
 use std::{
     ffi::{c_char, c_int, c_void},
     num::NonZeroUsize,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     ptr::{self, NonNull},
 };
 
@@ -28,6 +28,7 @@ use super::{
     request::{Body, RESTRICTIONS},
     wait,
 };
+use crate::contain;
 
 /// Stack of the child until its exec. It calls a dozen thin wrappers of system calls, none nested.
 const STACK: NonZeroUsize = NonZeroUsize::new(64 * 1024).expect("not zero");
@@ -94,28 +95,36 @@ impl Failed {
 }
 
 /// What the child needs, and where it leaves its error.
-struct Plan {
+struct Plan<'a> {
     arguments: *const *const c_char,
     variables: *const *const c_char,
     cwd: RawFd,
     stdio: [RawFd; 3],
     restrictions: [Option<u64>; RESTRICTIONS],
+    /// With whether sockets are left.
+    containment: Option<(BorrowedFd<'a>, bool)>,
     keeper: i32,
     failed: Option<Failed>,
 }
 
 /// Starts the program of `body`. The calling process has one thread, all signals blocked and at their default actions,
-/// every descriptor from 3 up close-on-exec, and `cwd` and `stdio` among these.
+/// every descriptor from 3 up close-on-exec, and `cwd`, `stdio` and `ruleset` among these.
 ///
 /// # Errors
 /// See [`Failed`].
-pub(super) fn start(body: &Body, cwd: &OwnedFd, stdio: [&OwnedFd; 3]) -> Result<Started, Failed> {
+pub(super) fn start(
+    body: &Body,
+    cwd: &OwnedFd,
+    stdio: [&OwnedFd; 3],
+    ruleset: Option<&OwnedFd>,
+) -> Result<Started, Failed> {
     let mut plan = Plan {
         arguments: body.arguments(),
         variables: body.variables(),
         cwd: cwd.as_raw_fd(),
         stdio: stdio.map(AsRawFd::as_raw_fd),
         restrictions: body.restrictions(),
+        containment: ruleset.map(|ruleset| (ruleset.as_fd(), body.sockets())),
         keeper: nix::unistd::getpid().as_raw(),
         failed: None,
     };
@@ -169,7 +178,7 @@ fn end(pid: i32) {
 }
 
 extern "C" fn child(plan: *mut c_void) -> c_int {
-    let plan = plan.cast::<Plan>();
+    let plan = plan.cast::<Plan<'_>>();
     // SAFETY: `start` keeps the plan in place until this process has left its memory, and is suspended meanwhile.
     let plan = unsafe { &mut *plan };
     plan.failed = Some(run(plan));
@@ -177,7 +186,7 @@ extern "C" fn child(plan: *mut c_void) -> c_int {
 }
 
 /// Returns only when a step failed.
-fn run(plan: &Plan) -> Failed {
+fn run(plan: &Plan<'_>) -> Failed {
     match prepare(plan) {
         Ok(()) => {}
         Err(errno) => return Failed::before_exec(errno),
@@ -191,7 +200,7 @@ fn run(plan: &Plan) -> Failed {
     }
 }
 
-fn prepare(plan: &Plan) -> Result<(), Errno> {
+fn prepare(plan: &Plan<'_>) -> Result<(), Errno> {
     nix::unistd::setsid()?;
     // Kept across exec: should the keeper be killed, its leader goes with it.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -207,6 +216,10 @@ fn prepare(plan: &Plan) -> Result<(), Errno> {
         Errno::result(unsafe { libc::dup2(fd, number) })?;
     }
     restrict(plan.restrictions)?;
+    if let Some((ruleset, sockets)) = plan.containment {
+        // Last, since the steps before it may need what it withholds.
+        contain::enter(ruleset, sockets)?;
+    }
     mask_signals(false);
     Ok(())
 }

@@ -76,9 +76,10 @@ pub(super) fn run(starts: OwnedFd, signals: &ChildSignal, taken: OwnedFd, nurser
         control,
         cwd,
         stdio,
+        ruleset,
     } = start;
     let started = match Body::receive(control.as_fd()) {
-        Ok(Some(body)) => exec::start(&body, &cwd, stdio.each_ref()),
+        Ok(Some(body)) => exec::start(&body, &cwd, stdio.each_ref(), ruleset.as_ref()),
         Ok(None) => exit(),
         Err(errno) => Err(Failed {
             errno,
@@ -86,7 +87,7 @@ pub(super) fn run(starts: OwnedFd, signals: &ChildSignal, taken: OwnedFd, nurser
         }),
     };
     // Our copies of the child's ends would keep its pipes from ever reaching their end.
-    drop((cwd, stdio));
+    drop((cwd, stdio, ruleset));
     match started {
         Err(Failed { errno, at_exec }) => {
             let reply = Reply::Failed { errno, at_exec }.encode();
@@ -120,6 +121,7 @@ pub(super) struct Start {
     pub control: OwnedFd,
     cwd: OwnedFd,
     stdio: [OwnedFd; 3],
+    ruleset: Option<OwnedFd>,
 }
 
 /// Waits for the next start; `None` when the server is gone.
@@ -140,12 +142,14 @@ pub(super) fn take_start(starts: BorrowedFd<'_>) -> Option<Start> {
             Some(stdin),
             Some(stdout),
             Some(stderr),
+            ruleset,
         ] = received
         {
             return Some(Start {
                 control,
                 cwd,
                 stdio: [stdin, stdout, stderr],
+                ruleset,
             });
         }
     }

@@ -54,6 +54,10 @@ pub enum SpawnError {
     NotExecutable,
     /// The interpreter that it names is missing or not executable.
     BadInterpreter,
+    /// Its sandbox doesn't let it, or the interpreter or loader that it names, be executed.
+    Sandboxed,
+    /// A path of its sandbox is gone, or leads through a symbolic link now.
+    SandboxPath,
     /// The executable is open for writing.
     Busy,
     /// Arguments and environment exceed what the kernel takes.

@@ -3,7 +3,8 @@
 //! A block of 8-byte words in the machine's order, then the strings:
 //!
 //! ```text
-//! length of the block · restrictions · offsets of the arguments · 0 · offsets of the variables · 0 · strings, each with its NUL
+//! length of the block · restrictions · sockets · offsets of the arguments · 0 · offsets of the variables · 0 · strings, each
+//! with its NUL
 //! ```
 //!
 //! The keeper receives it into memory of its own and turns each offset into a pointer in place, so that both lists stand
@@ -30,8 +31,10 @@ use crate::config::Restrictions;
 const WORD: usize = mem::size_of::<u64>();
 /// Words of the restrictions: five limits, nice, umask.
 pub(super) const RESTRICTIONS: usize = 7;
-/// Words before the first offset: the length and the restrictions.
-const HEADER: usize = 1 + RESTRICTIONS;
+/// The word that is 0 for a contained child without sockets.
+const SOCKETS: usize = 1 + RESTRICTIONS;
+/// Words before the first offset.
+const HEADER: usize = SOCKETS + 1;
 /// Stands for an absent restriction.
 const ABSENT: u64 = u64::MAX;
 
@@ -40,6 +43,7 @@ pub(super) fn encode(
     arguments: &[CString],
     variables: &[CString],
     restrictions: &Restrictions,
+    sockets: bool,
 ) -> Vec<u8> {
     let offsets = arguments.len() + variables.len() + 2;
     let mut strings = (HEADER + offsets) * WORD;
@@ -70,6 +74,7 @@ pub(super) fn encode(
     ] {
         body.extend_from_slice(&restriction.unwrap_or(ABSENT).to_ne_bytes());
     }
+    word(&mut body, usize::from(sockets));
     for list in [arguments, variables] {
         for string in list {
             word(&mut body, strings);
@@ -163,6 +168,12 @@ impl Body {
         words
     }
 
+    /// Whether the child may have sockets, if it is contained.
+    pub(super) fn sockets(&self) -> bool {
+        // SAFETY: as in `restrictions`: the word is one of the header.
+        unsafe { self.block.cast::<u64>().add(SOCKETS).read() != 0 }
+    }
+
     /// The list of arguments as exec takes it, for as long as `self` lives.
     pub(super) fn arguments(&self) -> *const *const c_char {
         self.list(HEADER)
@@ -238,14 +249,14 @@ mod tests {
 
         #[test]
         fn both_lists_arrive_as_they_were(arguments in any_strings(), variables in any_strings()) {
-            let body = through(&encode(&arguments, &variables, &Restrictions::default())).unwrap().unwrap();
+            let body = through(&encode(&arguments, &variables, &Restrictions::default(), true)).unwrap().unwrap();
             prop_assert_eq!(strings(body.arguments()), arguments);
             prop_assert_eq!(strings(body.variables()), variables);
         }
 
         #[test]
         fn a_body_cut_anywhere_is_none(cut in 0_usize..60) {
-            let whole = encode(&[c"/bin/true".to_owned()], &[c"A=b".to_owned()], &Restrictions::default());
+            let whole = encode(&[c"/bin/true".to_owned()], &[c"A=b".to_owned()], &Restrictions::default(), true);
             prop_assume!(cut < whole.len());
             prop_assert!(through(&whole[..cut]).unwrap().is_none());
         }
@@ -265,6 +276,7 @@ mod tests {
             std::slice::from_ref(&long),
             &[],
             &Restrictions::default(),
+            true,
         ))
         .unwrap()
         .unwrap();

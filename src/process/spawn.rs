@@ -33,7 +33,10 @@ use super::{
     Leader, Nursery, SpawnError, request,
     wire::{self, REPLY_BYTES, Received, Reply},
 };
-use crate::config::{Restrictions, StdinKind};
+use crate::{
+    config::{Restrictions, Sandbox, StdinKind},
+    contain::{Containment, NotContained},
+};
 
 /// A child to be started, checked and in the form that the kernel takes.
 #[derive(Debug)]
@@ -41,6 +44,7 @@ pub struct Launch {
     argv: Vec<CString>,
     env: Vec<CString>,
     restrictions: Restrictions,
+    containment: Option<Containment>,
     cwd: OwnedFd,
     stdin: StdinKind,
 }
@@ -78,6 +82,7 @@ impl Launch {
             argv,
             env: variables,
             restrictions: Restrictions::default(),
+            containment: None,
             cwd,
             stdin,
         })
@@ -91,6 +96,29 @@ impl Launch {
             restrictions,
             ..self
         }
+    }
+
+    /// The same launch in this sandbox, if there is one. Its paths are opened now.
+    ///
+    /// # Errors
+    /// `SandboxPath` for a path that can't be opened as it was resolved; otherwise for want of descriptors, or the kernel's.
+    pub fn sandboxed(self, sandbox: Option<&Sandbox>) -> Result<Launch, SpawnError> {
+        let containment = sandbox.map(|Sandbox { read, write, network }| {
+            Containment::new(read, write, *network).map_err(|refused| match refused {
+                NotContained::Path(path, errno) => match resources(errno) {
+                    SpawnError::OutOfProcesses => SpawnError::OutOfProcesses,
+                    _ => {
+                        tracing::warn!(path = %path.display(), %errno, "a path of a sandbox can't be opened");
+                        SpawnError::SandboxPath
+                    }
+                },
+                NotContained::Kernel(errno) => resources(errno),
+            })
+        });
+        Ok(Launch {
+            containment: containment.transpose()?,
+            ..self
+        })
     }
 }
 
@@ -130,17 +158,20 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
     let control = socketpair(AddressFamily::Unix, SockType::Stream, None, flags);
     let (keeper, theirs) = control.map_err(resources)?;
     let keeper = above_stderr(keeper).map_err(resources)?;
-    let handover = [
+    let mut handover = vec![
         theirs.as_fd(),
         launch.cwd.as_fd(),
         child_stdin.as_fd(),
         child_stdout.as_fd(),
         child_stderr.as_fd(),
     ];
-    nursery.hand_over(handover).map_err(resources)?;
+    let containment = launch.containment.as_ref();
+    handover.extend(containment.map(Containment::ruleset));
+    nursery.hand_over(&handover).map_err(resources)?;
     drop((theirs, child_stdin, child_stdout, child_stderr));
     // Whoever doesn't read it all says why in the reply, or is gone.
-    let body = request::encode(&launch.argv, &launch.env, &launch.restrictions);
+    let sockets = containment.is_none_or(Containment::sockets);
+    let body = request::encode(&launch.argv, &launch.env, &launch.restrictions, sockets);
     wire::send_all(keeper.as_fd(), &body).ok();
     let mut reply = [0; REPLY_BYTES];
     let mut received = Received::default();
@@ -168,7 +199,7 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
                 at_exec: true,
             }),
             _,
-        ) => Err(classify(errno, &launch.argv[0])),
+        ) => Err(classify(errno, &launch.argv[0], containment.is_some())),
         (REPLY_BYTES, Some(Reply::Failed { errno, .. }), _) => Err(resources(errno)),
         _ => Err(SpawnError::NurseryGone),
     }
@@ -206,12 +237,13 @@ fn resources(errno: Errno) -> SpawnError {
 /// What an error of exec means for the client. The kernel reports the same numbers for the executable and for the
 /// interpreter that it names, so the file is looked at again; it may have changed since, which costs a less exact message
 /// and nothing else.
-fn classify(errno: Errno, program: &CStr) -> SpawnError {
+fn classify(errno: Errno, program: &CStr, contained: bool) -> SpawnError {
     let path = Path::new(OsStr::from_bytes(program.to_bytes()));
     let there = || fs::metadata(path).is_ok();
     match errno {
         Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP if there() => SpawnError::BadInterpreter,
         Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG => SpawnError::NotFound,
+        Errno::EACCES if contained && may_execute(path) => SpawnError::Sandboxed,
         Errno::EACCES if may_execute(path) && is_script(path) => SpawnError::BadInterpreter,
         Errno::ENOEXEC if is_script(path) => SpawnError::BadInterpreter,
         Errno::ELIBBAD => SpawnError::BadInterpreter,

@@ -390,7 +390,9 @@ fn launch(shared: &Shared, profile: &Profile, request: &StartRequest) -> Result<
     let cwd = open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
     let launch = Launch::new(&profile.argv, &variables, cwd, profile.stdin);
     launch
-        .and_then(|launch| spawn(&launch.restricted(profile.restrictions), &shared.nursery))
+        .map(|launch| launch.restricted(profile.restrictions))
+        .and_then(|launch| launch.sandboxed(profile.sandbox.as_ref()))
+        .and_then(|launch| spawn(&launch, &shared.nursery))
         .map_err(Refusal::StartFailed)
 }
 

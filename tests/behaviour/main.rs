@@ -17,6 +17,7 @@ mod protocol;
 mod real_jobs;
 mod resources;
 mod restrictions;
+mod sandbox;
 mod server_killed;
 mod shutdown;
 mod start_policy;

@@ -4,8 +4,8 @@
 //! finding, and a config with several mistakes shows all of them.
 
 use super::{
-    Config, JobLimits, Profile, Restrictions, Results, StdinKind,
-    document::{At, Draft, DraftLimits, DraftProfile, Field, Members, Strings},
+    Config, JobLimits, Profile, Restrictions, Results, Sandbox, StdinKind,
+    document::{At, Draft, DraftLimits, DraftProfile, DraftSandbox, Field, Members, Strings},
     env_names,
     finding::{Findings, one_line, quoted},
     in_memory,
@@ -15,6 +15,7 @@ use super::{
 mod directories;
 mod numbers;
 mod profiles;
+mod sandbox;
 
 use directories::{allowed_roots, directory_inside};
 use numbers::{

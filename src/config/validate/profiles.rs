@@ -10,6 +10,7 @@ use super::{
     limits,
     numbers::{named, within},
     one_line, optional, quoted, required,
+    sandbox::sandbox,
 };
 
 pub(super) fn commands(
@@ -47,6 +48,7 @@ pub(super) fn profile(
         offset,
     } = at;
     let id_is_good = command_id(&id, &path, offset, findings);
+    let program = program(&draft.argv);
     let argv = argv(draft.argv, &path, offset, findings);
     let allowed_env = allowed_env(draft.allowed_env, findings);
     let description = description(draft.description, findings);
@@ -60,6 +62,7 @@ pub(super) fn profile(
     let job_limits = job_limits(draft.limits, findings);
     let nice = number(draft.nice, &limits::NICE, findings);
     let umask = optional(draft.umask, |at| umask(&at, findings));
+    let sandbox = sandbox(draft.sandbox, program.as_ref(), findings);
     Some(Profile {
         id: id_is_good.then_some(id)?,
         argv: argv?,
@@ -75,6 +78,7 @@ pub(super) fn profile(
             nice: nice?,
             umask: umask?,
         },
+        sandbox: sandbox?,
     })
 }
 
@@ -145,6 +149,15 @@ fn command_id(id: &str, path: &str, offset: Option<usize>, findings: &mut Findin
         );
     }
     true
+}
+
+/// The executable, if it is one that rules can look at.
+fn program(argv: &Field<Strings>) -> Option<At<String>> {
+    let Field::Given(argv) = argv else {
+        return None;
+    };
+    let program = argv.value.first()?.as_ref();
+    program.filter(|at| at.value.starts_with('/')).cloned()
 }
 
 fn argv(
