@@ -150,11 +150,6 @@ fn members<'o, 't>(
     kept
 }
 
-/// The path of the command `id`, as findings name it.
-pub fn command_path(id: &str) -> String {
-    member_path("commands", id)
-}
-
 /// `a.b` for a plain name, `a["b c"]` for any other.
 fn member_path(parent: &str, name: &str) -> String {
     let plain = !name.is_empty()

@@ -83,6 +83,11 @@ pub fn schema() -> Value {
                 "type": "string",
                 "pattern": "^0?[0-7]{3}$",
             },
+            "sha256": {
+                "description": "What the executable's SHA-256 must be; not for scripts.",
+                "type": "string",
+                "pattern": "^[0-9A-Fa-f]{64}$",
+            },
             "sandbox": {
                 "description": "What the command may touch; the kernel refuses it all else.",
                 "type": "object",

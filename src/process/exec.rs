@@ -25,6 +25,7 @@ use nix::{
 };
 
 use super::{
+    hold,
     request::{Body, RESTRICTIONS},
     wait,
 };
@@ -56,9 +57,8 @@ pub(super) fn default_signals() {
     }
 }
 
-/// Sets the calling thread's mask: every signal, or none. The raw call, as in [`default_signals`].
-pub(super) fn mask_signals(all: bool) {
-    let set = if all { u64::MAX } else { 0 };
+/// Sets the calling thread's mask, in which bit 0 is signal 1. The raw call, as in [`default_signals`].
+pub(super) fn mask_signals(set: u64) {
     // SAFETY: the pointer is to a local of the kernel's size that outlives the call.
     unsafe {
         libc::syscall(
@@ -103,11 +103,12 @@ struct Plan<'a> {
     restrictions: [Option<u64>; RESTRICTIONS],
     /// With whether sockets are left.
     containment: Option<(BorrowedFd<'a>, bool)>,
+    held: bool,
     keeper: i32,
     failed: Option<Failed>,
 }
 
-/// Starts the program of `body`. The calling process has one thread, all signals blocked and at their default actions,
+/// Starts the program of `body`, and holds it if that asks for it. The calling process has one thread, all signals blocked and at their default actions,
 /// every descriptor from 3 up close-on-exec, and `cwd`, `stdio` and `ruleset` among these.
 ///
 /// # Errors
@@ -125,6 +126,7 @@ pub(super) fn start(
         stdio: stdio.map(AsRawFd::as_raw_fd),
         restrictions: body.restrictions(),
         containment: ruleset.map(|ruleset| (ruleset.as_fd(), body.sockets())),
+        held: body.held(),
         keeper: nix::unistd::getpid().as_raw(),
         failed: None,
     };
@@ -156,7 +158,12 @@ pub(super) fn start(
     // SAFETY: `plan` is a local; the child, the only other writer, has left this memory.
     let failed = unsafe { (&raw const plan.failed).read_volatile() };
     match (failed, pidfd) {
-        (None, Some(pidfd)) => Ok(Started { pid, pidfd }),
+        (None, Some(pidfd)) => {
+            if body.held() {
+                hold::wait_until_held(pid);
+            }
+            Ok(Started { pid, pidfd })
+        }
         (failed, _) => {
             end(pid);
             Err(failed.unwrap_or(Failed::before_exec(Errno::ENOSYS)))
@@ -220,8 +227,12 @@ fn prepare(plan: &Plan<'_>) -> Result<(), Errno> {
         // Last, since the steps before it may need what it withholds.
         contain::enter(ruleset, sockets)?;
     }
-    mask_signals(false);
-    Ok(())
+    if plan.held {
+        hold::at_exec()
+    } else {
+        mask_signals(0);
+        Ok(())
+    }
 }
 
 /// Lowers limits and priority, never raises them: a limit above the hard one that the server got leaves that in force.

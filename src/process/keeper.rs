@@ -9,7 +9,8 @@
 //!
 //! 1. Spare: it waits on the nursery's socket, together with the other spares, for a start. It dies with the nursery until
 //!    it has one.
-//! 2. It starts the leader and says so on the session's control socket.
+//! 2. It starts the leader and says so on the session's control socket. One that the server wants to look at first is held
+//!    before its first instruction until the server says go.
 //! 3. It reaps adopted orphans at once, and the leader only when told to: a number that is not reaped can't be another's,
 //!    and that is what the server's signals to the group rely on.
 //! 4. The control socket ends, because the session is over or because the server is gone, killed or not. What is left of
@@ -38,10 +39,11 @@ use nix::{
 use super::{
     children::for_each_child,
     exec::{self, Failed, Started},
+    hold,
     nursery::{ChildSignal, exit},
     request::Body,
     wait::{self, Look},
-    wire::{self, LEAVE, REAP, Received, Reply, START},
+    wire::{self, GO, LEAVE, REAP, Received, Reply, START},
 };
 
 /// The name that `ps -e` shows and killall matches; not the server's, so that a `killall` meant for the server reaches it
@@ -211,6 +213,11 @@ impl Session {
                 wire::send_all(control, &reply).ok();
             }
             [LEAVE] => self.may_stay = true,
+            [GO] => {
+                if let Some(leader) = self.leader {
+                    hold::release(leader.as_raw());
+                }
+            }
             _ => {}
         }
         true

@@ -194,7 +194,7 @@ fn child_action(flags: c_int) {
 
 /// The nursery from its fork to its end.
 fn run(socket: &OwnedFd) -> ! {
-    exec::mask_signals(true);
+    exec::mask_signals(u64::MAX);
     exec::default_signals();
     let Ok(socket) = keep_only(socket) else {
         exit();

@@ -34,7 +34,7 @@ use super::{
     wire::{self, REPLY_BYTES, Received, Reply},
 };
 use crate::{
-    config::{Restrictions, Sandbox, StdinKind},
+    config::{Pin, Restrictions, Sandbox, StdinKind},
     contain::{Containment, NotContained},
 };
 
@@ -45,6 +45,7 @@ pub struct Launch {
     env: Vec<CString>,
     restrictions: Restrictions,
     containment: Option<Containment>,
+    pin: Option<Pin>,
     cwd: OwnedFd,
     stdin: StdinKind,
 }
@@ -83,6 +84,7 @@ impl Launch {
             env: variables,
             restrictions: Restrictions::default(),
             containment: None,
+            pin: None,
             cwd,
             stdin,
         })
@@ -96,6 +98,11 @@ impl Launch {
             restrictions,
             ..self
         }
+    }
+
+    /// The same launch of an executable that must be the one that is pinned, if one is.
+    pub fn pinned(self, pin: Option<Pin>) -> Launch {
+        Launch { pin, ..self }
     }
 
     /// The same launch in this sandbox, if there is one. Its paths are opened now.
@@ -171,7 +178,14 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
     drop((theirs, child_stdin, child_stdout, child_stderr));
     // Whoever doesn't read it all says why in the reply, or is gone.
     let sockets = containment.is_none_or(Containment::sockets);
-    let body = request::encode(&launch.argv, &launch.env, &launch.restrictions, sockets);
+    let held = launch.pin.is_some();
+    let body = request::encode(
+        &launch.argv,
+        &launch.env,
+        &launch.restrictions,
+        sockets,
+        held,
+    );
     wire::send_all(keeper.as_fd(), &body).ok();
     let mut reply = [0; REPLY_BYTES];
     let mut received = Received::default();
@@ -182,16 +196,21 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
     };
     let [pidfd, ..] = received;
     match (length, Reply::decode(&reply), pidfd) {
-        (REPLY_BYTES, Some(Reply::Started(pid)), Some(pidfd)) => Ok(Spawned {
-            leader: Leader::new(
-                Pid::from_raw(pid),
-                above_stderr(pidfd).map_err(resources)?,
-                keeper,
-            ),
-            stdin,
-            stdout,
-            stderr,
-        }),
+        (REPLY_BYTES, Some(Reply::Started(pid)), Some(pidfd)) => {
+            let pidfd = above_stderr(pidfd).map_err(resources)?;
+            let leader = Leader::new(Pid::from_raw(pid), pidfd, keeper);
+            if let Some(pin) = launch.pin {
+                // One that is refused is killed as its value is dropped.
+                compare(&leader, pin, &launch.argv[0])?;
+                leader.release();
+            }
+            Ok(Spawned {
+                leader,
+                stdin,
+                stdout,
+                stderr,
+            })
+        }
         (
             REPLY_BYTES,
             Some(Reply::Failed {
@@ -200,8 +219,39 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
             }),
             _,
         ) => Err(classify(errno, &launch.argv[0], containment.is_some())),
+        (
+            REPLY_BYTES,
+            Some(Reply::Failed {
+                errno: Errno::EPERM | Errno::EACCES,
+                ..
+            }),
+            _,
+        ) if held => {
+            tracing::warn!(
+                "an executable can't be held for the comparison with its sha256: tracing is not allowed here"
+            );
+            Err(SpawnError::Unpinnable)
+        }
         (REPLY_BYTES, Some(Reply::Failed { errno, .. }), _) => Err(resources(errno)),
         _ => Err(SpawnError::NurseryGone),
+    }
+}
+
+/// Compares what a held leader is about to run with its pin. Takes as long as it takes to read it all.
+fn compare(leader: &Leader, pin: Pin, program: &CStr) -> Result<(), SpawnError> {
+    let path = Path::new(OsStr::from_bytes(program.to_bytes()));
+    let image = File::open(format!("/proc/{}/exe", leader.pid()));
+    match image.and_then(Pin::of) {
+        Ok(found) if found == pin => Ok(()),
+        Ok(_) if is_script(path) => Err(SpawnError::PinnedScript),
+        Ok(found) => {
+            tracing::warn!(path = %path.display(), sha256 = %found, "an executable is not what it is pinned to");
+            Err(SpawnError::Mismatch)
+        }
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "an executable can't be compared with its sha256");
+            Err(SpawnError::Unpinnable)
+        }
     }
 }
 

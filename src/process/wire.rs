@@ -30,6 +30,8 @@ pub(super) const HANDOVER: usize = 6;
 pub(super) const START: u8 = b'S';
 /// Command: take the leader's status, if it has exited, and say how it ended.
 pub(super) const REAP: u8 = b'R';
+/// Command: let the leader, which is held before its first instruction, run.
+pub(super) const GO: u8 = b'G';
 /// Command: what is left at the end of this socket may stay.
 pub(super) const LEAVE: u8 = b'L';
 

@@ -9,7 +9,7 @@ use super::{
 use crate::config::finding::Findings;
 
 /// The fields of a profile.
-pub(in crate::config) const PROFILE_FIELDS: [&str; 12] = [
+pub(in crate::config) const PROFILE_FIELDS: [&str; 13] = [
     "argv",
     "allowed_env",
     "description",
@@ -21,6 +21,7 @@ pub(in crate::config) const PROFILE_FIELDS: [&str; 12] = [
     "limits",
     "nice",
     "umask",
+    "sha256",
     "sandbox",
 ];
 
@@ -50,6 +51,7 @@ pub(in crate::config) struct DraftProfile {
     pub(in crate::config) limits: DraftLimits,
     pub(in crate::config) nice: Field<u64>,
     pub(in crate::config) umask: Field<String>,
+    pub(in crate::config) sha256: Field<String>,
     pub(in crate::config) sandbox: Field<DraftSandbox>,
 }
 
@@ -101,6 +103,7 @@ pub(super) fn profile(
             "limits" => draft.limits = job_limits(value, &path, findings),
             "nice" => draft.nice = integer(value, path, findings),
             "umask" => draft.umask = string(value, path, findings),
+            "sha256" => draft.sha256 = string(value, path, findings),
             "sandbox" => draft.sandbox = sandbox(value, path, findings),
             _ => unknown(&path, member, &PROFILE_FIELDS, findings),
         }

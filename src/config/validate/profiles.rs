@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    At, DraftLimits, DraftProfile, Field, Findings, JobLimits, Members, Profile, Restrictions,
-    StdinKind, Strings, choice,
+    At, DraftLimits, DraftProfile, Executables, Field, Findings, JobLimits, Members, Profile,
+    Restrictions, StdinKind, Strings, choice,
     directories::{Roots, directory_inside},
     env_names::{self, Why},
     limits,
@@ -40,6 +40,7 @@ pub(super) fn profile(
     at: At<(String, DraftProfile)>,
     roots: &Roots,
     max_timeout_ms: &Option<At<u64>>,
+    executables: &mut Executables,
     findings: &mut Findings<'_>,
 ) -> Option<Profile> {
     let At {
@@ -50,6 +51,7 @@ pub(super) fn profile(
     let id_is_good = command_id(&id, &path, offset, findings);
     let program = program(&draft.argv);
     let argv = argv(draft.argv, &path, offset, findings);
+    let sha256 = executables.check(program.as_ref(), draft.sha256, findings);
     let allowed_env = allowed_env(draft.allowed_env, findings);
     let description = description(draft.description, findings);
     let env = fixed_env(draft.env, findings);
@@ -78,6 +80,7 @@ pub(super) fn profile(
             nice: nice?,
             umask: umask?,
         },
+        sha256: sha256?,
         sandbox: sandbox?,
     })
 }
@@ -157,7 +160,8 @@ fn program(argv: &Field<Strings>) -> Option<At<String>> {
         return None;
     };
     let program = argv.value.first()?.as_ref();
-    program.filter(|at| at.value.starts_with('/')).cloned()
+    let is_path = |at: &&At<String>| at.value.starts_with('/') && !at.value.contains('\0');
+    program.filter(is_path).cloned()
 }
 
 fn argv(
