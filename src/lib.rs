@@ -17,6 +17,7 @@
 //! session      lifecycle · driver · pump · pace · input · io_thread · state · snapshot    one session
 //! policy  process  demo  view                              what may run · one child · the demo profiles · readings of a log
 //! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
+//! contain      enter · filter · offered · ruleset          what the kernel can keep a command from
 //! ```
 //!
 //! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes).
@@ -25,9 +26,10 @@
 //! A test plays a kernel and a child from scripts: `io/scripted.rs` and `process/scripted.rs` take their places, and
 //! `session/simulation` holds whole sessions against a naive model. `tests/fuzz` is a package of its own.
 //!
-//! `text`, `arena` and `config` know nothing of each other; `io` knows the arena's blocks, since it fills them.
+//! `text`, `arena` and `config` know nothing of each other; `io` knows the arena's blocks, since it fills them, and `config`
+//! asks `contain` whether the kernel has what a sandbox needs.
 //! `tokio_uring` is named in `io/uring.rs` and `io/runtime.rs`, `io_uring` in `io/uring.rs` and `io/probe.rs`, the MCP
-//! SDK in `mcp/` and in the commands that play a client.
+//! SDK in `mcp/` and in the commands that play a client, `landlock` in `contain/ruleset.rs`.
 //!
 //! # Threads
 //!
@@ -79,9 +81,10 @@
 //!
 //! # Where unsafe lives
 //!
-//! `arena/slab.rs` (one mapping, carved into blocks), `io/uring.rs` (operations that borrow memory until they complete),
+//! `arena/slab.rs` (one mapping, carved into blocks), `contain/enter.rs` (Landlock and seccomp calls), `io/uring.rs` (operations that borrow memory until they complete),
 //! `io/epoll.rs` (registration, timerfd, an epoll instance), `io/probe.rs` (a ring to try), `mcp/stdio.rs` (borrowed descriptors 0 to 2),
 //! `process/prepare.rs` (signal state, descriptors), `process/nursery.rs` (fork), `process/exec.rs` (clone to exec),
+//! `process/hold.rs` (ptrace),
 //! `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in messages), `process/wait.rs` (`wait4`),
 //! `process/leader.rs` (signals by pidfd), `process/spawn.rs` (a duplicated descriptor) and `process/group.rs`
 //! (`getdents64`). Everything else is refused by the compiler.
@@ -89,6 +92,7 @@
 pub mod arena;
 pub mod cli;
 pub mod config;
+pub mod contain;
 pub mod demo;
 pub mod io;
 pub mod mcp;

@@ -10,7 +10,6 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use nix::unistd::{AccessFlags, access};
 
 use crate::{
     arena::{BLOCK_BYTES, max_blocks},
@@ -187,21 +186,14 @@ fn write_draft(draft: &Path, text: &str) -> io::Result<()> {
 }
 
 fn check(file: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
-    let Loaded {
-        config,
-        mut warnings,
-    } = match Config::load(file) {
+    let Loaded { config, warnings } = match Config::check(file) {
         Ok(loaded) => loaded,
         Err(findings) => {
             report(&findings, out)?;
             return Ok(ExitCode::FAILURE);
         }
     };
-    warnings.extend(absent_programs(file, &config));
     report(&warnings, out)?;
-    if errors(&warnings) > 0 {
-        return Ok(ExitCode::FAILURE);
-    }
     let plan = limits::plan(&config, max_blocks(config.buffer_bytes), BLOCK_BYTES);
     writeln!(
         out,
@@ -247,41 +239,6 @@ fn counted(count: usize, noun: &str) -> String {
 
 fn mebibytes(bytes: usize) -> usize {
     bytes.div_ceil(1_048_576)
-}
-
-/// Programs that could not be started now. The start-up does not look: a program may be installed later.
-fn absent_programs(file: &Path, config: &Config) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for profile in &config.commands {
-        let program = Path::new(&profile.argv[0]);
-        let (what, hint) = match fs::metadata(program) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (
-                "does not exist".to_owned(),
-                "install it, or correct the path",
-            ),
-            Err(error) => (
-                format!("can't be reached: {error}"),
-                "correct the path or its permissions",
-            ),
-            Ok(metadata) if !metadata.is_file() => {
-                ("is not a file".to_owned(), "name the program itself")
-            }
-            Ok(_) if access(program, AccessFlags::X_OK).is_err() => (
-                "is not executable".to_owned(),
-                "make it so with `chmod +x`, or name another program",
-            ),
-            Ok(_) => continue,
-        };
-        findings.push(Finding {
-            path: format!("{}.argv[0]", config::command_path(&profile.id)),
-            ..Finding::about_file(
-                file,
-                format!("is {}, which {what}", config::quoted(&profile.argv[0])),
-                hint,
-            )
-        });
-    }
-    findings
 }
 
 #[cfg(test)]

@@ -11,6 +11,13 @@ use jsonc_parser::{
 
 use super::finding::{Findings, quoted, shortened};
 
+mod profile;
+
+use profile::profile;
+pub(super) use profile::{DraftLimits, DraftProfile, DraftSandbox};
+#[cfg(test)]
+pub(super) use profile::{LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS};
+
 /// The fields of a config.
 pub(super) const FIELDS: [&str; 12] = [
     "allowed_roots",
@@ -25,30 +32,6 @@ pub(super) const FIELDS: [&str; 12] = [
     "retention_seconds",
     "max_input_bytes",
     "results",
-];
-
-/// The fields of a profile.
-pub(super) const PROFILE_FIELDS: [&str; 11] = [
-    "argv",
-    "allowed_env",
-    "description",
-    "env",
-    "cwd",
-    "timeout_ms",
-    "stdin",
-    "allow_detach",
-    "limits",
-    "nice",
-    "umask",
-];
-
-/// The fields of a profile's `limits`.
-pub(super) const LIMITS_FIELDS: [&str; 5] = [
-    "cpu_seconds",
-    "memory_bytes",
-    "processes",
-    "open_files",
-    "file_bytes",
 ];
 
 /// A value and where it stands. A default stands nowhere.
@@ -106,32 +89,6 @@ pub(super) struct Draft {
     pub(super) results: Field<String>,
 }
 
-/// The fields of one profile.
-#[derive(Debug, Default)]
-pub(super) struct DraftProfile {
-    pub(super) argv: Field<Strings>,
-    pub(super) allowed_env: Field<Strings>,
-    pub(super) description: Field<String>,
-    pub(super) env: Field<Members<Option<String>>>,
-    pub(super) cwd: Field<String>,
-    pub(super) timeout_ms: Field<u64>,
-    pub(super) stdin: Field<String>,
-    pub(super) allow_detach: Field<bool>,
-    pub(super) limits: DraftLimits,
-    pub(super) nice: Field<u64>,
-    pub(super) umask: Field<String>,
-}
-
-/// The fields of a profile's `limits`. An absent object is one without fields.
-#[derive(Debug, Default)]
-pub(super) struct DraftLimits {
-    pub(super) cpu_seconds: Field<u64>,
-    pub(super) memory_bytes: Field<u64>,
-    pub(super) processes: Field<u64>,
-    pub(super) open_files: Field<u64>,
-    pub(super) file_bytes: Field<u64>,
-}
-
 /// Reads the fields of a config. `None` when the document is no object; that is reported then.
 pub(super) fn read(root: &Value<'_>, findings: &mut Findings<'_>) -> Option<Draft> {
     let Value::Object(object) = root else {
@@ -163,58 +120,6 @@ pub(super) fn read(root: &Value<'_>, findings: &mut Findings<'_>) -> Option<Draf
     Some(draft)
 }
 
-/// One member of `commands`. `None` when it is no object.
-fn profile(value: &Value<'_>, path: &str, findings: &mut Findings<'_>) -> Option<DraftProfile> {
-    let Value::Object(object) = value else {
-        wrong_type(value, path, "an object", findings);
-        return None;
-    };
-    let mut draft = DraftProfile::default();
-    for (path, member) in members(object, path, findings) {
-        let value = &member.value;
-        match member.name.as_str() {
-            "argv" => draft.argv = strings(value, path, findings),
-            "allowed_env" => draft.allowed_env = strings(value, path, findings),
-            "description" => draft.description = string(value, path, findings),
-            "env" => {
-                // A value of a wrong type keeps its name, so that the name is still checked.
-                draft.env = object_of(value, path, findings, |value, path, findings| {
-                    Some(one_string(value, path, findings).map(|at| at.value))
-                });
-            }
-            "cwd" => draft.cwd = string(value, path, findings),
-            "timeout_ms" => draft.timeout_ms = integer(value, path, findings),
-            "stdin" => draft.stdin = string(value, path, findings),
-            "allow_detach" => draft.allow_detach = boolean(value, path, findings),
-            "limits" => draft.limits = job_limits(value, &path, findings),
-            "nice" => draft.nice = integer(value, path, findings),
-            "umask" => draft.umask = string(value, path, findings),
-            _ => unknown(&path, member, &PROFILE_FIELDS, findings),
-        }
-    }
-    Some(draft)
-}
-
-fn job_limits(value: &Value<'_>, path: &str, findings: &mut Findings<'_>) -> DraftLimits {
-    let mut draft = DraftLimits::default();
-    let Value::Object(object) = value else {
-        wrong_type(value, path, "an object", findings);
-        return draft;
-    };
-    for (path, member) in members(object, path, findings) {
-        let value = &member.value;
-        match member.name.as_str() {
-            "cpu_seconds" => draft.cpu_seconds = integer(value, path, findings),
-            "memory_bytes" => draft.memory_bytes = integer(value, path, findings),
-            "processes" => draft.processes = integer(value, path, findings),
-            "open_files" => draft.open_files = integer(value, path, findings),
-            "file_bytes" => draft.file_bytes = integer(value, path, findings),
-            _ => unknown(&path, member, &LIMITS_FIELDS, findings),
-        }
-    }
-    draft
-}
-
 /// The members of an object with their paths, the repeated ones reported and left out.
 fn members<'o, 't>(
     object: &'o Object<'t>,
@@ -243,11 +148,6 @@ fn members<'o, 't>(
         }
     }
     kept
-}
-
-/// The path of the command `id`, as findings name it.
-pub fn command_path(id: &str) -> String {
-    member_path("commands", id)
 }
 
 /// `a.b` for a plain name, `a["b c"]` for any other.

@@ -164,6 +164,11 @@ impl<'a> Findings<'a> {
         self.list.push((offset, finding));
     }
 
+    /// The file that is being read, as it was named.
+    pub(super) fn file(&self) -> &Path {
+        self.file
+    }
+
     /// Whether any error was found, listed or not.
     pub(super) fn refused(&self) -> bool {
         self.errors > 0
@@ -206,7 +211,7 @@ impl<'a> Findings<'a> {
 }
 
 /// A string value as a finding shows it: spelled as in JSON, shortened.
-pub fn quoted(value: &str) -> String {
+pub(super) fn quoted(value: &str) -> String {
     let (head, cut) = head(value);
     let spelled = head.replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{}{cut}\"", one_line(&spelled))

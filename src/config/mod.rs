@@ -17,6 +17,7 @@ mod finding;
 pub mod limits;
 #[cfg(test)]
 mod mutation_tests;
+mod pin;
 #[cfg(test)]
 mod promises;
 mod restrictions;
@@ -25,12 +26,14 @@ mod schema;
 pub(crate) mod schema_twin;
 mod source;
 mod syntax;
+mod trust;
 mod validate;
 
-pub use document::command_path;
-pub use finding::{Finding, Severity, quoted, startup_line};
-pub use restrictions::{JobLimits, Restrictions};
+pub use finding::{Finding, Severity, startup_line};
+pub use pin::Pin;
+pub use restrictions::{JobLimits, Restrictions, Sandbox};
 pub use schema::schema;
+pub use trust::{Doubt, Who, doubts};
 
 /// What the child finds on descriptor 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -89,6 +92,12 @@ pub struct Profile {
     /// What the kernel holds the command to.
     #[serde(flatten)]
     pub restrictions: Restrictions,
+    /// What the executable's content must be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Pin>,
+    /// What it may touch; without it, whatever its user may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
 }
 
 impl Profile {
@@ -105,6 +114,8 @@ impl Profile {
             stdin: StdinKind::default(),
             allow_detach: false,
             restrictions: Restrictions::default(),
+            sha256: None,
+            sandbox: None,
         }
     }
 }
@@ -139,6 +150,15 @@ pub struct Config {
     pub results: Results,
 }
 
+/// How closely a config is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    /// Whether it may be served.
+    StartUp,
+    /// Also whether its programs can be started, and are what they are pinned to be.
+    Check,
+}
+
 /// A config that was taken, and what the Owner should know about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
@@ -154,12 +174,24 @@ impl Config {
     /// # Errors
     /// All findings, warnings among them, in the order of the file; at least one is an error.
     pub fn load(path: &Path) -> Result<Loaded, Vec<Finding>> {
+        Config::read(path, Depth::StartUp)
+    }
+
+    /// Reads and checks the config in the file `path`, and the programs that it approves.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn check(path: &Path) -> Result<Loaded, Vec<Finding>> {
+        Config::read(path, Depth::Check)
+    }
+
+    fn read(path: &Path, depth: Depth) -> Result<Loaded, Vec<Finding>> {
         let source = source::read(path).map_err(|finding| vec![*finding])?;
         let joined = |mut findings: Vec<Finding>| {
             findings.splice(0..0, source.warnings.clone());
             findings
         };
-        match Config::from_bytes(path, &source.bytes) {
+        match Config::examine(path, &source.bytes, depth) {
             Ok(loaded) => Ok(Loaded {
                 config: loaded.config,
                 warnings: joined(loaded.warnings),
@@ -173,11 +205,15 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn from_bytes(file: &Path, bytes: &[u8]) -> Result<Loaded, Vec<Finding>> {
+        Config::examine(file, bytes, Depth::StartUp)
+    }
+
+    fn examine(file: &Path, bytes: &[u8], depth: Depth) -> Result<Loaded, Vec<Finding>> {
         let text = source::text(file, bytes).map_err(|finding| vec![*finding])?;
         let mut findings = finding::Findings::new(file, text);
         let config = syntax::parse(text, &mut findings)
             .and_then(|root| document::read(&root, &mut findings))
-            .and_then(|draft| validate::check(draft, &mut findings));
+            .and_then(|draft| validate::check(draft, depth, &mut findings));
         let refused = findings.refused();
         match config {
             Some(config) if !refused => Ok(Loaded {

@@ -1,5 +1,7 @@
 //! What the kernel holds a command to, beyond what the server does.
 
+use std::path::PathBuf;
+
 use serde::{Serialize, Serializer};
 
 /// Set between clone and exec, so that the command and all its descendants have them from their first instruction.
@@ -41,6 +43,18 @@ impl JobLimits {
     fn is_empty(&self) -> bool {
         *self == JobLimits::default()
     }
+}
+
+/// What the command may touch; all else is refused it, root or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sandbox {
+    /// What may be read and executed, everything below included. Here and in `write`, symbolic links are resolved as they
+    /// were when the config was read.
+    pub read: Vec<PathBuf>,
+    /// What may be changed too.
+    pub write: Vec<PathBuf>,
+    /// Whether it may have sockets.
+    pub network: bool,
 }
 
 fn octal<S: Serializer>(umask: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {

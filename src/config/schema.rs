@@ -15,6 +15,7 @@ pub fn schema() -> Value {
         "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
     });
     let directory = json!({"type": "string", "pattern": "^/"});
+    let paths = json!({"type": "array", "items": directory, "default": []});
     let profile = json!({
         "type": "object",
         "additionalProperties": false,
@@ -81,6 +82,28 @@ pub fn schema() -> Value {
                 "description": "Permissions that new files don't get, in octal digits.",
                 "type": "string",
                 "pattern": "^0?[0-7]{3}$",
+            },
+            "sha256": {
+                "description": "What the executable's SHA-256 must be; not for scripts.",
+                "type": "string",
+                "pattern": "^[0-9A-Fa-f]{64}$",
+            },
+            "sandbox": {
+                "description": "What the command may touch; the kernel refuses it all else.",
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "read": described(
+                        &paths,
+                        "Existing files and directories, absolute, that may be read and executed with all below them.",
+                    ),
+                    "write": described(&paths, "Those that may be changed too."),
+                    "network": {
+                        "description": "Whether the command may have sockets of any kind.",
+                        "type": "boolean",
+                        "default": true,
+                    },
+                },
             },
         },
     });
@@ -185,7 +208,7 @@ fn integer(description: &str, bounds: &RangeInclusive<u64>, default: u64) -> Val
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::document::{FIELDS, LIMITS_FIELDS, PROFILE_FIELDS};
+    use crate::config::document::{FIELDS, LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS};
 
     fn names(properties: &Value) -> Vec<&str> {
         let properties = properties.as_object().unwrap();
@@ -205,6 +228,8 @@ mod tests {
         assert_eq!(names(&profile["properties"]), sorted(PROFILE_FIELDS));
         let limits = &profile["properties"]["limits"];
         assert_eq!(names(&limits["properties"]), sorted(LIMITS_FIELDS));
+        let sandbox = &profile["properties"]["sandbox"];
+        assert_eq!(names(&sandbox["properties"]), sorted(SANDBOX_FIELDS));
     }
 
     #[test]

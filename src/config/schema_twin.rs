@@ -152,6 +152,9 @@ fn matches(pattern: &str, text: &str) -> bool {
                 digits.len() == 3 && digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit))
             })
         }
+        "^[0-9A-Fa-f]{64}$" => {
+            text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        }
         other => panic!("the checker doesn't know the pattern {other}"),
     }
 }

@@ -9,8 +9,9 @@ use std::{
 };
 
 use super::{
-    finding::{Finding, Severity},
+    finding::{Finding, Severity, quoted},
     limits::MAX_CONFIG_BYTES,
+    trust::{Doubt, Who, doubts},
 };
 
 /// A file's content and what the Owner should know about the file.
@@ -43,7 +44,8 @@ pub(super) fn read(path: &Path) -> Result<Source, Box<Finding>> {
             "write the config into a file on disk",
         ));
     }
-    let warnings = judge_mode(path, metadata.mode(), metadata.uid())?;
+    let mut warnings = judge_mode(path, metadata.mode(), metadata.uid())?;
+    warnings.extend(judge_directories(path)?);
     Ok(Source {
         bytes: read_bounded(path, file)?,
         warnings,
@@ -82,6 +84,60 @@ fn judge_mode(path: &Path, mode: u32, owner: u32) -> Result<Vec<Finding>, Box<Fi
             ),
             "that user can choose what runs; take the file over with `chown`",
         );
+    }
+    Ok(warnings)
+}
+
+/// Who may write a directory above the file may put another one in its place.
+fn judge_directories(path: &Path) -> Result<Vec<Finding>, Box<Finding>> {
+    let absolute = std::path::absolute(path).map_err(|error| unreadable(path, &error))?;
+    let file = std::fs::canonicalize(path).map_err(|error| unreadable(path, &error))?;
+    let mut warnings = Vec::new();
+    for Doubt {
+        place,
+        mode,
+        owner,
+        who,
+    } in doubts(&absolute)
+    {
+        let is_file = place == file;
+        let place = quoted(&place.to_string_lossy());
+        let (message, hint) = match who {
+            Who::Planted => {
+                return Err(about(
+                    path,
+                    format!(
+                        "leads through {place}, which belongs to user {owner} and lies where everyone may put files"
+                    ),
+                    "keep the config in a directory that only you may write",
+                ));
+            }
+            // Its own permissions were asked of the descriptor.
+            _ if is_file => continue,
+            Who::Everyone => {
+                return Err(about(
+                    path,
+                    format!(
+                        "lies below {place}, which everyone may write (mode {mode:04o}), so everyone could choose what runs"
+                    ),
+                    "take that away with `chmod o-w`, and look whether the config is still yours",
+                ));
+            }
+            Who::Group => (
+                format!("lies below {place}, which its group may write (mode {mode:04o})"),
+                "take that away with `chmod g-w` unless the whole group may choose what runs",
+            ),
+            Who::Owner => (
+                format!(
+                    "lies below {place}, which belongs to user {owner}, who is neither root nor the one that runs the server"
+                ),
+                "that user can choose what runs; take the directory over with `chown`",
+            ),
+        };
+        warnings.push(Finding {
+            severity: Severity::Warning,
+            ..Finding::about_file(path, message, hint)
+        });
     }
     Ok(warnings)
 }

@@ -412,19 +412,24 @@ mod tests {
         let mut child = start("ignore-term");
         let mut stdout = io::BufReader::new(child.stdout.take().unwrap());
         until(&mut stdout, "SIGTERM is ignored\n");
-        // The harness has another thread that could take the signal, so the program's own is the one to ask.
+        // The harness has another thread that could take the signal, so the program's own is the one to ask. That other one
+        // has every signal blocked while it comes out of creating it.
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-        let blocked = tasks.filter(|task| {
-            let status =
-                std::fs::read_to_string(task.as_ref().unwrap().path().join("status")).unwrap();
-            let mask = status
-                .lines()
-                .find_map(|line| line.strip_prefix("SigBlk:\t"))
-                .unwrap();
-            u64::from_str_radix(mask, 16).unwrap() & (1 << 14) != 0
-        });
-        assert_eq!(blocked.count(), 1);
+        let blocked = || {
+            let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+            let statuses = tasks
+                .map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+            let masks = statuses.filter_map(|status| {
+                let mut lines = status.lines();
+                let mask = lines.find_map(|line| line.strip_prefix("SigBlk:\t"))?;
+                u64::from_str_radix(mask, 16).ok()
+            });
+            masks.filter(|mask| mask & (1 << 14) != 0).count()
+        };
+        while blocked() > 1 {
+            std::thread::yield_now();
+        }
+        assert_eq!(blocked(), 1);
         kill(pid, Signal::SIGKILL).unwrap();
         child.wait().unwrap();
     }

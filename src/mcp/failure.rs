@@ -111,6 +111,14 @@ impl From<Refusal> for Failure {
             ),
             Refusal::Cwd(refused) => cwd(refused),
             Refusal::Env(refused) => Self::new(Code::EnvNotAllowed, env(&refused)),
+            Refusal::Executable(doubt) => {
+                tracing::warn!(place = %doubt.place.display(), mode = %format_args!("{:04o}", doubt.mode), owner = doubt.owner,
+                    "everyone may write here, and so choose what a command executes");
+                Self::new(
+                    Code::StartFailed,
+                    "everyone may write the executable or a directory above it, so it was not started; the Owner must correct that",
+                )
+            }
             Refusal::StartFailed(error) => Self::new(Code::StartFailed, start(error)),
             Refusal::SessionLimit { max } => Self::new(
                 Code::SessionLimit,
@@ -207,6 +215,21 @@ fn start(error: SpawnError) -> &'static str {
         SpawnError::BadInterpreter => {
             "bad interpreter: what the executable names is missing or not executable; the Owner must correct the command"
         }
+        SpawnError::Sandboxed => {
+            "its sandbox lets it, or the interpreter or loader that it names, not be executed; the Owner must add that to sandbox.read"
+        }
+        SpawnError::Mismatch => {
+            "executable is not the one that sha256 pins, so it was not run; the Owner must look why it has changed"
+        }
+        SpawnError::PinnedScript => {
+            "sha256 pins a script, which can't be held to it, so it was not run; the Owner must correct the command"
+        }
+        SpawnError::Unpinnable => {
+            "executable could not be compared with its sha256, so it was not run; the reason is in the server's log"
+        }
+        SpawnError::SandboxPath => {
+            "a path of its sandbox is gone or has become a link; the Owner must correct the config and have the server restarted"
+        }
         SpawnError::Busy => "executable busy: it is open for writing; retry when that is over",
         SpawnError::TooLarge => "arguments and environment too large; set less in env",
         SpawnError::OutOfProcesses => {
@@ -285,6 +308,11 @@ mod tests {
             SpawnError::NotFound,
             SpawnError::NotExecutable,
             SpawnError::BadInterpreter,
+            SpawnError::Sandboxed,
+            SpawnError::SandboxPath,
+            SpawnError::Mismatch,
+            SpawnError::PinnedScript,
+            SpawnError::Unpinnable,
             SpawnError::Busy,
             SpawnError::TooLarge,
             SpawnError::OutOfProcesses,

@@ -1,13 +1,15 @@
-//! What a client may ask for: where a command runs and which variables it gets.
+//! What a client may ask for: where a command runs and which variables it gets. And whether the command is still to be trusted.
 //!
 //! Everything here answers one request at a time and keeps nothing. The rules come from the checked config; the
 //! state of the file system is asked anew for each request.
 
 mod cwd;
 mod env;
+mod executable;
 
 pub use cwd::open_cwd;
 pub use env::child_env;
+pub use executable::vet_executable;
 
 /// Why a working directory was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

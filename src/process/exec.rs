@@ -10,7 +10,7 @@
 use std::{
     ffi::{c_char, c_int, c_void},
     num::NonZeroUsize,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     ptr::{self, NonNull},
 };
 
@@ -25,9 +25,11 @@ use nix::{
 };
 
 use super::{
+    hold,
     request::{Body, RESTRICTIONS},
     wait,
 };
+use crate::contain;
 
 /// Stack of the child until its exec. It calls a dozen thin wrappers of system calls, none nested.
 const STACK: NonZeroUsize = NonZeroUsize::new(64 * 1024).expect("not zero");
@@ -55,9 +57,8 @@ pub(super) fn default_signals() {
     }
 }
 
-/// Sets the calling thread's mask: every signal, or none. The raw call, as in [`default_signals`].
-pub(super) fn mask_signals(all: bool) {
-    let set = if all { u64::MAX } else { 0 };
+/// Sets the calling thread's mask, in which bit 0 is signal 1. The raw call, as in [`default_signals`].
+pub(super) fn mask_signals(set: u64) {
     // SAFETY: the pointer is to a local of the kernel's size that outlives the call.
     unsafe {
         libc::syscall(
@@ -94,28 +95,38 @@ impl Failed {
 }
 
 /// What the child needs, and where it leaves its error.
-struct Plan {
+struct Plan<'a> {
     arguments: *const *const c_char,
     variables: *const *const c_char,
     cwd: RawFd,
     stdio: [RawFd; 3],
     restrictions: [Option<u64>; RESTRICTIONS],
+    /// With whether sockets are left.
+    containment: Option<(BorrowedFd<'a>, bool)>,
+    held: bool,
     keeper: i32,
     failed: Option<Failed>,
 }
 
-/// Starts the program of `body`. The calling process has one thread, all signals blocked and at their default actions,
-/// every descriptor from 3 up close-on-exec, and `cwd` and `stdio` among these.
+/// Starts the program of `body`, and holds it if that asks for it. The calling process has one thread, all signals blocked and at their default actions,
+/// every descriptor from 3 up close-on-exec, and `cwd`, `stdio` and `ruleset` among these.
 ///
 /// # Errors
 /// See [`Failed`].
-pub(super) fn start(body: &Body, cwd: &OwnedFd, stdio: [&OwnedFd; 3]) -> Result<Started, Failed> {
+pub(super) fn start(
+    body: &Body,
+    cwd: &OwnedFd,
+    stdio: [&OwnedFd; 3],
+    ruleset: Option<&OwnedFd>,
+) -> Result<Started, Failed> {
     let mut plan = Plan {
         arguments: body.arguments(),
         variables: body.variables(),
         cwd: cwd.as_raw_fd(),
         stdio: stdio.map(AsRawFd::as_raw_fd),
         restrictions: body.restrictions(),
+        containment: ruleset.map(|ruleset| (ruleset.as_fd(), body.sockets())),
+        held: body.held(),
         keeper: nix::unistd::getpid().as_raw(),
         failed: None,
     };
@@ -147,7 +158,12 @@ pub(super) fn start(body: &Body, cwd: &OwnedFd, stdio: [&OwnedFd; 3]) -> Result<
     // SAFETY: `plan` is a local; the child, the only other writer, has left this memory.
     let failed = unsafe { (&raw const plan.failed).read_volatile() };
     match (failed, pidfd) {
-        (None, Some(pidfd)) => Ok(Started { pid, pidfd }),
+        (None, Some(pidfd)) => {
+            if body.held() {
+                hold::wait_until_held(pid);
+            }
+            Ok(Started { pid, pidfd })
+        }
         (failed, _) => {
             end(pid);
             Err(failed.unwrap_or(Failed::before_exec(Errno::ENOSYS)))
@@ -169,7 +185,7 @@ fn end(pid: i32) {
 }
 
 extern "C" fn child(plan: *mut c_void) -> c_int {
-    let plan = plan.cast::<Plan>();
+    let plan = plan.cast::<Plan<'_>>();
     // SAFETY: `start` keeps the plan in place until this process has left its memory, and is suspended meanwhile.
     let plan = unsafe { &mut *plan };
     plan.failed = Some(run(plan));
@@ -177,7 +193,7 @@ extern "C" fn child(plan: *mut c_void) -> c_int {
 }
 
 /// Returns only when a step failed.
-fn run(plan: &Plan) -> Failed {
+fn run(plan: &Plan<'_>) -> Failed {
     match prepare(plan) {
         Ok(()) => {}
         Err(errno) => return Failed::before_exec(errno),
@@ -191,7 +207,7 @@ fn run(plan: &Plan) -> Failed {
     }
 }
 
-fn prepare(plan: &Plan) -> Result<(), Errno> {
+fn prepare(plan: &Plan<'_>) -> Result<(), Errno> {
     nix::unistd::setsid()?;
     // Kept across exec: should the keeper be killed, its leader goes with it.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -207,8 +223,16 @@ fn prepare(plan: &Plan) -> Result<(), Errno> {
         Errno::result(unsafe { libc::dup2(fd, number) })?;
     }
     restrict(plan.restrictions)?;
-    mask_signals(false);
-    Ok(())
+    if let Some((ruleset, sockets)) = plan.containment {
+        // Last, since the steps before it may need what it withholds.
+        contain::enter(ruleset, sockets)?;
+    }
+    if plan.held {
+        hold::at_exec()
+    } else {
+        mask_signals(0);
+        Ok(())
+    }
 }
 
 /// Lowers limits and priority, never raises them: a limit above the hard one that the server got leaves that in force.

@@ -9,7 +9,8 @@
 //!
 //! 1. Spare: it waits on the nursery's socket, together with the other spares, for a start. It dies with the nursery until
 //!    it has one.
-//! 2. It starts the leader and says so on the session's control socket.
+//! 2. It starts the leader and says so on the session's control socket. One that the server wants to look at first is held
+//!    before its first instruction until the server says go.
 //! 3. It reaps adopted orphans at once, and the leader only when told to: a number that is not reaped can't be another's,
 //!    and that is what the server's signals to the group rely on.
 //! 4. The control socket ends, because the session is over or because the server is gone, killed or not. What is left of
@@ -38,10 +39,11 @@ use nix::{
 use super::{
     children::for_each_child,
     exec::{self, Failed, Started},
+    hold,
     nursery::{ChildSignal, exit},
     request::Body,
     wait::{self, Look},
-    wire::{self, LEAVE, REAP, Received, Reply, START},
+    wire::{self, GO, LEAVE, REAP, Received, Reply, START},
 };
 
 /// The name that `ps -e` shows and killall matches; not the server's, so that a `killall` meant for the server reaches it
@@ -76,9 +78,10 @@ pub(super) fn run(starts: OwnedFd, signals: &ChildSignal, taken: OwnedFd, nurser
         control,
         cwd,
         stdio,
+        ruleset,
     } = start;
     let started = match Body::receive(control.as_fd()) {
-        Ok(Some(body)) => exec::start(&body, &cwd, stdio.each_ref()),
+        Ok(Some(body)) => exec::start(&body, &cwd, stdio.each_ref(), ruleset.as_ref()),
         Ok(None) => exit(),
         Err(errno) => Err(Failed {
             errno,
@@ -86,7 +89,7 @@ pub(super) fn run(starts: OwnedFd, signals: &ChildSignal, taken: OwnedFd, nurser
         }),
     };
     // Our copies of the child's ends would keep its pipes from ever reaching their end.
-    drop((cwd, stdio));
+    drop((cwd, stdio, ruleset));
     match started {
         Err(Failed { errno, at_exec }) => {
             let reply = Reply::Failed { errno, at_exec }.encode();
@@ -120,6 +123,7 @@ pub(super) struct Start {
     pub control: OwnedFd,
     cwd: OwnedFd,
     stdio: [OwnedFd; 3],
+    ruleset: Option<OwnedFd>,
 }
 
 /// Waits for the next start; `None` when the server is gone.
@@ -140,12 +144,14 @@ pub(super) fn take_start(starts: BorrowedFd<'_>) -> Option<Start> {
             Some(stdin),
             Some(stdout),
             Some(stderr),
+            ruleset,
         ] = received
         {
             return Some(Start {
                 control,
                 cwd,
                 stdio: [stdin, stdout, stderr],
+                ruleset,
             });
         }
     }
@@ -207,6 +213,11 @@ impl Session {
                 wire::send_all(control, &reply).ok();
             }
             [LEAVE] => self.may_stay = true,
+            [GO] => {
+                if let Some(leader) = self.leader {
+                    hold::release(leader.as_raw());
+                }
+            }
             _ => {}
         }
         true

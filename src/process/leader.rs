@@ -22,7 +22,7 @@ use nix::{
 use super::scripted;
 use super::{
     Census,
-    wire::{self, LEAVE, REAP, REPLY_BYTES, Received, Reply},
+    wire::{self, GO, LEAVE, REAP, REPLY_BYTES, Received, Reply},
 };
 
 /// What became of a signal to a group.
@@ -175,6 +175,11 @@ impl Leader {
             return child.members();
         }
         census.alive(self.pid, not_before)
+    }
+
+    /// Has a held leader run its first instruction.
+    pub(super) fn release(&self) {
+        tell(&self.keeper, GO);
     }
 
     /// Asks the keeper to reap the leader, which has exited. The group must have been swept before: no signal can be sent

@@ -26,6 +26,7 @@
 mod children;
 mod exec;
 mod group;
+mod hold;
 mod keeper;
 mod leader;
 mod nursery;
@@ -54,6 +55,16 @@ pub enum SpawnError {
     NotExecutable,
     /// The interpreter that it names is missing or not executable.
     BadInterpreter,
+    /// Its sandbox doesn't let it, or the interpreter or loader that it names, be executed.
+    Sandboxed,
+    /// A path of its sandbox is gone, or leads through a symbolic link now.
+    SandboxPath,
+    /// Its content is not what it is pinned to. It did not run an instruction.
+    Mismatch,
+    /// It is pinned and a script, which is read by name again after the check.
+    PinnedScript,
+    /// It is pinned, and could not be held or read for the comparison.
+    Unpinnable,
     /// The executable is open for writing.
     Busy,
     /// Arguments and environment exceed what the kernel takes.

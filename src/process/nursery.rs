@@ -43,7 +43,7 @@ use nix::{
 use super::{
     children::for_each_child,
     exec, keeper, wait,
-    wire::{self, HANDOVER, Reply, START},
+    wire::{self, Reply, START},
 };
 
 const NAME: &std::ffi::CStr = c"sluice-nursery";
@@ -90,8 +90,8 @@ impl Nursery {
     ///
     /// # Errors
     /// EPIPE or ECONNRESET when the nursery is gone; otherwise the kernel's, about descriptors in flight.
-    pub(super) fn hand_over(&self, descriptors: [BorrowedFd<'_>; HANDOVER]) -> Result<(), Errno> {
-        wire::send(self.socket.as_fd(), &[START], &descriptors).map(drop)
+    pub(super) fn hand_over(&self, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        wire::send(self.socket.as_fd(), &[START], descriptors).map(drop)
     }
 
     /// Becomes readable when the nursery is gone, and stays so.
@@ -194,7 +194,7 @@ fn child_action(flags: c_int) {
 
 /// The nursery from its fork to its end.
 fn run(socket: &OwnedFd) -> ! {
-    exec::mask_signals(true);
+    exec::mask_signals(u64::MAX);
     exec::default_signals();
     let Ok(socket) = keep_only(socket) else {
         exit();

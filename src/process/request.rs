@@ -3,7 +3,8 @@
 //! A block of 8-byte words in the machine's order, then the strings:
 //!
 //! ```text
-//! length of the block · restrictions · offsets of the arguments · 0 · offsets of the variables · 0 · strings, each with its NUL
+//! length of the block · restrictions · sockets · held · offsets of the arguments · 0 · offsets of the variables · 0 · strings, each
+//! with its NUL
 //! ```
 //!
 //! The keeper receives it into memory of its own and turns each offset into a pointer in place, so that both lists stand
@@ -30,8 +31,12 @@ use crate::config::Restrictions;
 const WORD: usize = mem::size_of::<u64>();
 /// Words of the restrictions: five limits, nice, umask.
 pub(super) const RESTRICTIONS: usize = 7;
-/// Words before the first offset: the length and the restrictions.
-const HEADER: usize = 1 + RESTRICTIONS;
+/// The word that is 0 for a contained child without sockets.
+const SOCKETS: usize = 1 + RESTRICTIONS;
+/// The word that is not 0 for a child that is to be held before its first instruction.
+const HELD: usize = SOCKETS + 1;
+/// Words before the first offset.
+const HEADER: usize = HELD + 1;
 /// Stands for an absent restriction.
 const ABSENT: u64 = u64::MAX;
 
@@ -40,6 +45,8 @@ pub(super) fn encode(
     arguments: &[CString],
     variables: &[CString],
     restrictions: &Restrictions,
+    sockets: bool,
+    held: bool,
 ) -> Vec<u8> {
     let offsets = arguments.len() + variables.len() + 2;
     let mut strings = (HEADER + offsets) * WORD;
@@ -70,6 +77,8 @@ pub(super) fn encode(
     ] {
         body.extend_from_slice(&restriction.unwrap_or(ABSENT).to_ne_bytes());
     }
+    word(&mut body, usize::from(sockets));
+    word(&mut body, usize::from(held));
     for list in [arguments, variables] {
         for string in list {
             word(&mut body, strings);
@@ -163,6 +172,21 @@ impl Body {
         words
     }
 
+    /// Whether the child may have sockets, if it is contained.
+    pub(super) fn sockets(&self) -> bool {
+        self.flag(SOCKETS)
+    }
+
+    /// Whether the child is to be held before its first instruction.
+    pub(super) fn held(&self) -> bool {
+        self.flag(HELD)
+    }
+
+    fn flag(&self, index: usize) -> bool {
+        // SAFETY: both callers name a word of the header, which `receive` has seen to be there.
+        unsafe { self.block.cast::<u64>().add(index).read() != 0 }
+    }
+
     /// The list of arguments as exec takes it, for as long as `self` lives.
     pub(super) fn arguments(&self) -> *const *const c_char {
         self.list(HEADER)
@@ -238,14 +262,14 @@ mod tests {
 
         #[test]
         fn both_lists_arrive_as_they_were(arguments in any_strings(), variables in any_strings()) {
-            let body = through(&encode(&arguments, &variables, &Restrictions::default())).unwrap().unwrap();
+            let body = through(&encode(&arguments, &variables, &Restrictions::default(), true, false)).unwrap().unwrap();
             prop_assert_eq!(strings(body.arguments()), arguments);
             prop_assert_eq!(strings(body.variables()), variables);
         }
 
         #[test]
         fn a_body_cut_anywhere_is_none(cut in 0_usize..60) {
-            let whole = encode(&[c"/bin/true".to_owned()], &[c"A=b".to_owned()], &Restrictions::default());
+            let whole = encode(&[c"/bin/true".to_owned()], &[c"A=b".to_owned()], &Restrictions::default(), true, false);
             prop_assume!(cut < whole.len());
             prop_assert!(through(&whole[..cut]).unwrap().is_none());
         }
@@ -265,6 +289,8 @@ mod tests {
             std::slice::from_ref(&long),
             &[],
             &Restrictions::default(),
+            true,
+            false,
         ))
         .unwrap()
         .unwrap();

@@ -33,7 +33,10 @@ use super::{
     Leader, Nursery, SpawnError, request,
     wire::{self, REPLY_BYTES, Received, Reply},
 };
-use crate::config::{Restrictions, StdinKind};
+use crate::{
+    config::{Pin, Restrictions, Sandbox, StdinKind},
+    contain::{Containment, NotContained},
+};
 
 /// A child to be started, checked and in the form that the kernel takes.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub struct Launch {
     argv: Vec<CString>,
     env: Vec<CString>,
     restrictions: Restrictions,
+    containment: Option<Containment>,
+    pin: Option<Pin>,
     cwd: OwnedFd,
     stdin: StdinKind,
 }
@@ -78,6 +83,8 @@ impl Launch {
             argv,
             env: variables,
             restrictions: Restrictions::default(),
+            containment: None,
+            pin: None,
             cwd,
             stdin,
         })
@@ -91,6 +98,34 @@ impl Launch {
             restrictions,
             ..self
         }
+    }
+
+    /// The same launch of an executable that must be the one that is pinned, if one is.
+    pub fn pinned(self, pin: Option<Pin>) -> Launch {
+        Launch { pin, ..self }
+    }
+
+    /// The same launch in this sandbox, if there is one. Its paths are opened now.
+    ///
+    /// # Errors
+    /// `SandboxPath` for a path that can't be opened as it was resolved; otherwise for want of descriptors, or the kernel's.
+    pub fn sandboxed(self, sandbox: Option<&Sandbox>) -> Result<Launch, SpawnError> {
+        let containment = sandbox.map(|Sandbox { read, write, network }| {
+            Containment::new(read, write, *network).map_err(|refused| match refused {
+                NotContained::Path(path, errno) => match resources(errno) {
+                    SpawnError::OutOfProcesses => SpawnError::OutOfProcesses,
+                    _ => {
+                        tracing::warn!(path = %path.display(), %errno, "a path of a sandbox can't be opened");
+                        SpawnError::SandboxPath
+                    }
+                },
+                NotContained::Kernel(errno) => resources(errno),
+            })
+        });
+        Ok(Launch {
+            containment: containment.transpose()?,
+            ..self
+        })
     }
 }
 
@@ -130,17 +165,27 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
     let control = socketpair(AddressFamily::Unix, SockType::Stream, None, flags);
     let (keeper, theirs) = control.map_err(resources)?;
     let keeper = above_stderr(keeper).map_err(resources)?;
-    let handover = [
+    let mut handover = vec![
         theirs.as_fd(),
         launch.cwd.as_fd(),
         child_stdin.as_fd(),
         child_stdout.as_fd(),
         child_stderr.as_fd(),
     ];
-    nursery.hand_over(handover).map_err(resources)?;
+    let containment = launch.containment.as_ref();
+    handover.extend(containment.map(Containment::ruleset));
+    nursery.hand_over(&handover).map_err(resources)?;
     drop((theirs, child_stdin, child_stdout, child_stderr));
     // Whoever doesn't read it all says why in the reply, or is gone.
-    let body = request::encode(&launch.argv, &launch.env, &launch.restrictions);
+    let sockets = containment.is_none_or(Containment::sockets);
+    let held = launch.pin.is_some();
+    let body = request::encode(
+        &launch.argv,
+        &launch.env,
+        &launch.restrictions,
+        sockets,
+        held,
+    );
     wire::send_all(keeper.as_fd(), &body).ok();
     let mut reply = [0; REPLY_BYTES];
     let mut received = Received::default();
@@ -151,16 +196,21 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
     };
     let [pidfd, ..] = received;
     match (length, Reply::decode(&reply), pidfd) {
-        (REPLY_BYTES, Some(Reply::Started(pid)), Some(pidfd)) => Ok(Spawned {
-            leader: Leader::new(
-                Pid::from_raw(pid),
-                above_stderr(pidfd).map_err(resources)?,
-                keeper,
-            ),
-            stdin,
-            stdout,
-            stderr,
-        }),
+        (REPLY_BYTES, Some(Reply::Started(pid)), Some(pidfd)) => {
+            let pidfd = above_stderr(pidfd).map_err(resources)?;
+            let leader = Leader::new(Pid::from_raw(pid), pidfd, keeper);
+            if let Some(pin) = launch.pin {
+                // One that is refused is killed as its value is dropped.
+                compare(&leader, pin, &launch.argv[0])?;
+                leader.release();
+            }
+            Ok(Spawned {
+                leader,
+                stdin,
+                stdout,
+                stderr,
+            })
+        }
         (
             REPLY_BYTES,
             Some(Reply::Failed {
@@ -168,9 +218,40 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
                 at_exec: true,
             }),
             _,
-        ) => Err(classify(errno, &launch.argv[0])),
+        ) => Err(classify(errno, &launch.argv[0], containment.is_some())),
+        (
+            REPLY_BYTES,
+            Some(Reply::Failed {
+                errno: Errno::EPERM | Errno::EACCES,
+                ..
+            }),
+            _,
+        ) if held => {
+            tracing::warn!(
+                "an executable can't be held for the comparison with its sha256: tracing is not allowed here"
+            );
+            Err(SpawnError::Unpinnable)
+        }
         (REPLY_BYTES, Some(Reply::Failed { errno, .. }), _) => Err(resources(errno)),
         _ => Err(SpawnError::NurseryGone),
+    }
+}
+
+/// Compares what a held leader is about to run with its pin. Takes as long as it takes to read it all.
+fn compare(leader: &Leader, pin: Pin, program: &CStr) -> Result<(), SpawnError> {
+    let path = Path::new(OsStr::from_bytes(program.to_bytes()));
+    let image = File::open(format!("/proc/{}/exe", leader.pid()));
+    match image.and_then(Pin::of) {
+        Ok(found) if found == pin => Ok(()),
+        Ok(_) if is_script(path) => Err(SpawnError::PinnedScript),
+        Ok(found) => {
+            tracing::warn!(path = %path.display(), sha256 = %found, "an executable is not what it is pinned to");
+            Err(SpawnError::Mismatch)
+        }
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "an executable can't be compared with its sha256");
+            Err(SpawnError::Unpinnable)
+        }
     }
 }
 
@@ -206,12 +287,13 @@ fn resources(errno: Errno) -> SpawnError {
 /// What an error of exec means for the client. The kernel reports the same numbers for the executable and for the
 /// interpreter that it names, so the file is looked at again; it may have changed since, which costs a less exact message
 /// and nothing else.
-fn classify(errno: Errno, program: &CStr) -> SpawnError {
+fn classify(errno: Errno, program: &CStr, contained: bool) -> SpawnError {
     let path = Path::new(OsStr::from_bytes(program.to_bytes()));
     let there = || fs::metadata(path).is_ok();
     match errno {
         Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP if there() => SpawnError::BadInterpreter,
         Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG => SpawnError::NotFound,
+        Errno::EACCES if contained && may_execute(path) => SpawnError::Sandboxed,
         Errno::EACCES if may_execute(path) && is_script(path) => SpawnError::BadInterpreter,
         Errno::ENOEXEC if is_script(path) => SpawnError::BadInterpreter,
         Errno::ELIBBAD => SpawnError::BadInterpreter,

@@ -56,6 +56,14 @@ pub(super) fn discard_at_its_end(pid: i32) {
     }
 }
 
+/// Waits until a child is stopped or has exited, and leaves it as it is.
+pub(super) fn until_stopped_or_ended(pid: i32) {
+    if let Ok(id) = libc::id_t::try_from(pid) {
+        let flags = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT;
+        while waitid(libc::P_PID, id, flags) == Err(Errno::EINTR) {}
+    }
+}
+
 /// The child's id, 0 when none is in the state that is waited for.
 fn waitid(kind: libc::idtype_t, id: libc::id_t, flags: libc::c_int) -> Result<i32, Errno> {
     // SAFETY: zeroed is a valid siginfo (integers only), and stays so for WNOHANG without a result. The pointer is to a

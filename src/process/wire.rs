@@ -2,7 +2,7 @@
 //!
 //! Three kinds of message, all between processes of one program, hence in the machine's own byte order:
 //!
-//! - to the nursery's socket: one byte with the [`HANDOVER`] descriptors of a start. Whoever receives it is the keeper;
+//! - to the nursery's socket: one byte with the descriptors of a start ([`HANDOVER`]). Whoever receives it is the keeper;
 //! - to a keeper, on the control socket of its session: the body of the request ([`super::request`]), then single-byte
 //!   commands;
 //! - from a keeper: a [`Reply`] each.
@@ -23,12 +23,15 @@ use nix::errno::Errno;
 
 use super::Exit;
 
-/// Descriptors of a start, in this order: control socket, working directory, and the child's 0, 1 and 2.
-pub(super) const HANDOVER: usize = 5;
+/// Descriptors of a start, at most, in this order: control socket, working directory, the child's 0, 1 and 2, and the ruleset
+/// that contains it, if one does.
+pub(super) const HANDOVER: usize = 6;
 /// The message that carries them.
 pub(super) const START: u8 = b'S';
 /// Command: take the leader's status, if it has exited, and say how it ended.
 pub(super) const REAP: u8 = b'R';
+/// Command: let the leader, which is held before its first instruction, run.
+pub(super) const GO: u8 = b'G';
 /// Command: what is left at the end of this socket may stay.
 pub(super) const LEAVE: u8 = b'L';
 
@@ -136,7 +139,7 @@ pub(super) fn send(
     message.msg_iovlen = 1;
     if !descriptors.is_empty() {
         assert!(descriptors.len() <= HANDOVER, "no message carries more");
-        let payload = u32::try_from(mem::size_of_val(descriptors)).expect("five descriptors");
+        let payload = u32::try_from(mem::size_of_val(descriptors)).expect("six descriptors");
         message.msg_control = (&raw mut ancillary).cast();
         // SAFETY: `msg_control` is room for HANDOVER descriptors (asserted above), aligned for a header, and lives until
         // the end of this function, so the header and the data behind it may be written. A `BorrowedFd` is a descriptor's
@@ -307,7 +310,7 @@ mod tests {
     #[test]
     fn descriptors_arrive_in_order_and_close_on_exec() {
         let (ours, theirs) = pair();
-        let files = ["/dev/null", "/dev/zero", "/", "/proc", "/dev/full"]
+        let files = ["/dev/null", "/dev/zero", "/", "/proc", "/dev/full", "/etc"]
             .map(|path| File::open(path).unwrap());
         send(ours.as_fd(), &[START], &files.each_ref().map(AsFd::as_fd)).unwrap();
         let mut descriptors = Received::default();

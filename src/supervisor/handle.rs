@@ -22,7 +22,7 @@ use crate::{
     arena::{Budget, CursorError, Page, PageLimits, RecordLog, Slab, max_blocks},
     config::{Config, Profile, StdinKind, limits},
     io::Backend,
-    policy::{child_env, open_cwd},
+    policy::{child_env, open_cwd, vet_executable},
     process::{Launch, Nursery, SpawnError, Spawned, spawn},
     session::{
         Session,
@@ -388,9 +388,16 @@ fn launch(shared: &Shared, profile: &Profile, request: &StartRequest) -> Result<
         None => profile.cwd.as_deref().unwrap_or(&config.default_cwd),
     };
     let cwd = open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
+    vet_executable(Path::new(&profile.argv[0])).map_err(Refusal::Executable)?;
     let launch = Launch::new(&profile.argv, &variables, cwd, profile.stdin);
     launch
-        .and_then(|launch| spawn(&launch.restricted(profile.restrictions), &shared.nursery))
+        .map(|launch| {
+            launch
+                .restricted(profile.restrictions)
+                .pinned(profile.sha256)
+        })
+        .and_then(|launch| launch.sandboxed(profile.sandbox.as_ref()))
+        .and_then(|launch| spawn(&launch, &shared.nursery))
         .map_err(Refusal::StartFailed)
 }
 

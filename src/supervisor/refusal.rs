@@ -1,6 +1,7 @@
 //! Why the supervisor did not do what was asked; one variant per thing that the caller does next.
 
 use crate::{
+    config::Doubt,
     policy::{CwdRefused, EnvRefused},
     process::SpawnError,
 };
@@ -14,6 +15,8 @@ pub enum Refusal {
     Cwd(CwdRefused),
     /// A variable is not allowed.
     Env(EnvRefused),
+    /// Everyone could have changed what the command executes.
+    Executable(Doubt),
     /// The child could not be started; nothing is left of it.
     StartFailed(SpawnError),
     /// As many sessions run as may (`max`).

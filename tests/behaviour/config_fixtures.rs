@@ -22,6 +22,10 @@ fn fixtures(kind: &str) -> Vec<PathBuf> {
                 .is_some_and(|extension| extension == "json")
         })
         .collect();
+    if let Err(lack) = sluicegate::contain::offered().files {
+        eprintln!("SKIPPED: the fixtures of sandboxes: {lack}");
+        paths.retain(|path| !path.to_string_lossy().contains("/sandbox"));
+    }
     paths.sort();
     assert!(!paths.is_empty());
     paths

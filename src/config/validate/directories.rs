@@ -60,46 +60,60 @@ pub(super) fn allowed_roots(
     }
 }
 
-/// Where the directory really is, links resolved.
-fn existing_directory(at: &At<String>, findings: &mut Findings<'_>) -> Option<PathBuf> {
+/// A path that means the same wherever the server is started.
+pub(super) fn absolute(at: &At<String>, findings: &mut Findings<'_>) -> Option<()> {
     let shown = quoted(&at.value);
-    let mut refuse = |message: String, hint: &str| {
-        findings.error(&at.path, at.offset, message, hint);
-        None
-    };
-    if !at.value.starts_with('/') {
+    let (message, hint) = if !at.value.starts_with('/') {
         let hint = if at.value.starts_with('~') {
             "begin it with \"/\"; \"~\" is not expanded"
         } else {
             "begin it with \"/\""
         };
-        return refuse(format!("is {shown}, but must be an absolute path"), hint);
-    }
-    if at.value.contains('\0') {
-        return refuse(format!("is {shown}, which holds a NUL"), "remove it");
-    }
-    let real = match fs::canonicalize(&at.value) {
-        Ok(real) => real,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return refuse(
-                format!("is {shown}, which does not exist"),
-                "create the directory, or correct the path",
-            );
-        }
-        Err(error) => {
-            return refuse(
-                format!("is {shown}, which can't be reached: {error}"),
-                "correct the path or its permissions",
-            );
-        }
+        (format!("is {shown}, but must be an absolute path"), hint)
+    } else if at.value.contains('\0') {
+        (format!("is {shown}, which holds a NUL"), "remove it")
+    } else {
+        return Some(());
     };
+    findings.error(&at.path, at.offset, message, hint);
+    None
+}
+
+/// Where the directory really is, links resolved.
+fn existing_directory(at: &At<String>, findings: &mut Findings<'_>) -> Option<PathBuf> {
+    let real = existing(at, "create the directory, or correct the path", findings)?;
     if !real.is_dir() {
-        return refuse(
-            format!("is {shown}, which is not a directory"),
+        findings.error(
+            &at.path,
+            at.offset,
+            format!("is {}, which is not a directory", quoted(&at.value)),
             "name a directory",
         );
+        return None;
     }
     Some(real)
+}
+
+/// Where it really is, links resolved, whatever it is. `hint` tells what to do when it isn't there.
+pub(super) fn existing(
+    at: &At<String>,
+    hint: &str,
+    findings: &mut Findings<'_>,
+) -> Option<PathBuf> {
+    absolute(at, findings)?;
+    let shown = quoted(&at.value);
+    let (message, hint) = match fs::canonicalize(&at.value) {
+        Ok(real) => return Some(real),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            (format!("is {shown}, which does not exist"), hint)
+        }
+        Err(error) => (
+            format!("is {shown}, which can't be reached: {error}"),
+            "correct the path or its permissions",
+        ),
+    };
+    findings.error(&at.path, at.offset, message, hint);
+    None
 }
 
 /// An existing directory inside a root, compared component by component after resolution.

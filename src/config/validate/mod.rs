@@ -4,8 +4,8 @@
 //! finding, and a config with several mistakes shows all of them.
 
 use super::{
-    Config, JobLimits, Profile, Restrictions, Results, StdinKind,
-    document::{At, Draft, DraftLimits, DraftProfile, Field, Members, Strings},
+    Config, Depth, JobLimits, Profile, Restrictions, Results, Sandbox, StdinKind,
+    document::{At, Draft, DraftLimits, DraftProfile, DraftSandbox, Field, Members, Strings},
     env_names,
     finding::{Findings, one_line, quoted},
     in_memory,
@@ -13,17 +13,20 @@ use super::{
 };
 
 mod directories;
+mod executables;
 mod numbers;
 mod profiles;
+mod sandbox;
 
 use directories::{allowed_roots, directory_inside};
+use executables::Executables;
 use numbers::{
     all_bytes, all_records, bounded, buffer_records, records_cover_sessions, timeout_below_maximum,
 };
 use profiles::{commands, profile};
 
 /// The config that `draft` describes. `None` only when an error is reported.
-pub(super) fn check(draft: Draft, findings: &mut Findings<'_>) -> Option<Config> {
+pub(super) fn check(draft: Draft, depth: Depth, findings: &mut Findings<'_>) -> Option<Config> {
     let object = Some(draft.offset);
     let max_sessions = bounded(
         draft.max_sessions,
@@ -84,9 +87,10 @@ pub(super) fn check(draft: Draft, findings: &mut Findings<'_>) -> Option<Config>
     let default_cwd = required(draft.default_cwd, "default_cwd", object, findings)
         .and_then(|at| directory_inside(&at, &roots, findings));
     let commands = commands(draft.commands, object, findings)?;
+    let mut executables = Executables::new(depth);
     let commands = commands
         .into_iter()
-        .map(|at| profile(at, &roots, &max_timeout_ms, findings))
+        .map(|at| profile(at, &roots, &max_timeout_ms, &mut executables, findings))
         .collect::<Vec<_>>();
     let results = results(draft.results, findings);
 

@@ -3,13 +3,14 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    At, DraftLimits, DraftProfile, Field, Findings, JobLimits, Members, Profile, Restrictions,
-    StdinKind, Strings, choice,
+    At, DraftLimits, DraftProfile, Executables, Field, Findings, JobLimits, Members, Profile,
+    Restrictions, StdinKind, Strings, choice,
     directories::{Roots, directory_inside},
     env_names::{self, Why},
     limits,
     numbers::{named, within},
     one_line, optional, quoted, required,
+    sandbox::sandbox,
 };
 
 pub(super) fn commands(
@@ -39,6 +40,7 @@ pub(super) fn profile(
     at: At<(String, DraftProfile)>,
     roots: &Roots,
     max_timeout_ms: &Option<At<u64>>,
+    executables: &mut Executables,
     findings: &mut Findings<'_>,
 ) -> Option<Profile> {
     let At {
@@ -47,7 +49,9 @@ pub(super) fn profile(
         offset,
     } = at;
     let id_is_good = command_id(&id, &path, offset, findings);
+    let program = program(&draft.argv);
     let argv = argv(draft.argv, &path, offset, findings);
+    let sha256 = executables.check(program.as_ref(), draft.sha256, findings);
     let allowed_env = allowed_env(draft.allowed_env, findings);
     let description = description(draft.description, findings);
     let env = fixed_env(draft.env, findings);
@@ -60,6 +64,7 @@ pub(super) fn profile(
     let job_limits = job_limits(draft.limits, findings);
     let nice = number(draft.nice, &limits::NICE, findings);
     let umask = optional(draft.umask, |at| umask(&at, findings));
+    let sandbox = sandbox(draft.sandbox, program.as_ref(), findings);
     Some(Profile {
         id: id_is_good.then_some(id)?,
         argv: argv?,
@@ -75,6 +80,8 @@ pub(super) fn profile(
             nice: nice?,
             umask: umask?,
         },
+        sha256: sha256?,
+        sandbox: sandbox?,
     })
 }
 
@@ -145,6 +152,16 @@ fn command_id(id: &str, path: &str, offset: Option<usize>, findings: &mut Findin
         );
     }
     true
+}
+
+/// The executable, if it is one that rules can look at.
+fn program(argv: &Field<Strings>) -> Option<At<String>> {
+    let Field::Given(argv) = argv else {
+        return None;
+    };
+    let program = argv.value.first()?.as_ref();
+    let is_path = |at: &&At<String>| at.value.starts_with('/') && !at.value.contains('\0');
+    program.filter(is_path).cloned()
 }
 
 fn argv(

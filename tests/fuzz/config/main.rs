@@ -7,6 +7,9 @@
 #[allow(dead_code, unused_imports)]
 #[path = "../../../src/config/mod.rs"]
 mod config;
+#[allow(dead_code, unused_imports)]
+#[path = "../../../src/contain/mod.rs"]
+mod contain;
 #[path = "../../../src/config/promises.rs"]
 mod promises;
 #[path = "../../../src/config/schema_twin.rs"]
