@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("io", &["arena"]),
     ("policy", &["config"]),
     ("process", &["config", "io"]),
+    ("audit", &["config", "text"]),
     ("demo", &["config"]),
     ("view", &["arena", "text"]),
     (
@@ -23,13 +24,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "supervisor",
         &[
-            "arena", "config", "io", "process", "policy", "text", "session", "view",
+            "arena", "audit", "config", "io", "process", "policy", "text", "session", "view",
         ],
     ),
     (
         "mcp",
         &[
             "arena",
+            "audit",
             "config",
             "policy",
             "process",
@@ -43,6 +45,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "arena",
+            "audit",
             "config",
             "demo",
             "io",

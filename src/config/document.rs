@@ -12,7 +12,7 @@ use jsonc_parser::{
 use super::finding::{Findings, quoted, shortened};
 
 /// The fields of a config.
-pub(super) const FIELDS: [&str; 12] = [
+pub(super) const FIELDS: [&str; 13] = [
     "allowed_roots",
     "default_cwd",
     "commands",
@@ -25,6 +25,7 @@ pub(super) const FIELDS: [&str; 12] = [
     "retention_seconds",
     "max_input_bytes",
     "results",
+    "audit_log",
 ];
 
 /// The fields of a profile.
@@ -104,6 +105,7 @@ pub(super) struct Draft {
     pub(super) retention_seconds: Field<u64>,
     pub(super) max_input_bytes: Field<u64>,
     pub(super) results: Field<String>,
+    pub(super) audit_log: Field<String>,
 }
 
 /// The fields of one profile.
@@ -157,6 +159,7 @@ pub(super) fn read(root: &Value<'_>, findings: &mut Findings<'_>) -> Option<Draf
             "retention_seconds" => draft.retention_seconds = integer(value, path, findings),
             "max_input_bytes" => draft.max_input_bytes = integer(value, path, findings),
             "results" => draft.results = string(value, path, findings),
+            "audit_log" => draft.audit_log = string(value, path, findings),
             _ => unknown(&path, member, &FIELDS, findings),
         }
     }

@@ -85,6 +85,8 @@ pub mod defaults {
 pub const READS_PER_SESSION: usize = 2;
 /// Replies that may wait for the client before no more requests are taken, in bytes.
 pub const MAX_PENDING_BYTES: usize = 8 << 20;
+/// Lines of the audit log that may wait for its disk, in bytes: some thousands.
+pub const MAX_AUDIT_BYTES: usize = 1 << 20;
 /// One run of a page beside its text: cursor, stream, end.
 const RUN_BYTES: usize = 24;
 /// Longest spelling of one byte of text in a reply: `\u0000` in the structured body, `\\u0000` in the text block.
@@ -98,7 +100,7 @@ const FIXED_BYTES: usize = 16 * 1_048_576;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What holds it, and how many bytes.
-    pub items: [(&'static str, usize); 7],
+    pub items: [(&'static str, usize); 8],
     /// The sum of the items.
     pub total: usize,
 }
@@ -130,6 +132,10 @@ pub fn plan(config: &Config, blocks_per_record: usize, block_bytes: usize) -> Pl
             MAX_PENDING_BYTES + MAX_CALLS_IN_FLIGHT * reply_bytes,
         ),
         ("protocol frame", MAX_FRAME_BYTES),
+        (
+            "audit lines unwritten",
+            config.audit_log.as_ref().map_or(0, |_| MAX_AUDIT_BYTES),
+        ),
         ("program and runtimes", FIXED_BYTES),
     ];
     Plan {

@@ -4,9 +4,6 @@
 //! What must hold: a body is one object with `ok` first, a member that has no value is `null` and never missing, and the
 //! members of a success are those of its output schema.
 
-use std::time::SystemTime;
-
-use jiff::Timestamp;
 use rmcp::model::CallToolResult;
 use serde::{Serialize, Serializer};
 
@@ -14,8 +11,9 @@ use crate::{
     arena::{Page, Run, Stream, Unit},
     config::Results,
     mcp::{failure::Failure, wire},
-    session::snapshot::{Output, Reason, Snapshot, Status},
+    session::snapshot::{Output, Reason, Snapshot},
     supervisor::handle::{PageFacts, Written},
+    text::rfc3339,
 };
 
 #[derive(Serialize)]
@@ -62,7 +60,7 @@ struct SnapshotBody<'a> {
 
 /// The result of a call that returns a snapshot.
 pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
-    let status = status_name(snapshot.status);
+    let status = snapshot.status.as_str();
     let body = body(
         &SnapshotBody {
             ok: true,
@@ -72,16 +70,16 @@ pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
             status,
             exit_code: snapshot.exit_code,
             exit_signal: snapshot.exit_signal,
-            termination_reason: snapshot.termination_reason.map(reason_name),
+            termination_reason: snapshot.termination_reason.map(Reason::as_str),
             stdin_closed: snapshot.stdin_closed,
             input_uncertain: snapshot.input_uncertain,
             base_cursor: snapshot.base_cursor,
             next_cursor: snapshot.next_cursor,
-            created_at: time(snapshot.created_at),
-            last_activity_at: time(snapshot.last_activity_at),
+            created_at: rfc3339(snapshot.created_at),
+            last_activity_at: rfc3339(snapshot.last_activity_at),
             output_complete: snapshot.output == Output::Complete,
             output_incomplete: snapshot.output == Output::Incomplete,
-            ended_at: snapshot.ended_at.map(time),
+            ended_at: snapshot.ended_at.map(rfc3339),
             cpu_ms: snapshot.cpu_ms,
             max_rss_bytes: snapshot.max_rss_bytes,
             truncated: snapshot.truncated,
@@ -191,7 +189,7 @@ pub(super) fn page(page: &Page, facts: PageFacts, unit: Unit, layout: Results) -
         Unit::CodePoints => page.text.len(),
     };
     let capacity = page.text.len() + page.text.len() / 16 + records * RECORD_BYTES + 256;
-    let status = status_name(facts.status);
+    let status = facts.status.as_str();
     let has_more = page.next_cursor < page.end_cursor;
     let body = body(
         &PageBody {
@@ -223,32 +221,6 @@ fn body(value: &impl Serialize, capacity: usize) -> String {
 
 fn summary(layout: Results, line: impl FnOnce() -> String) -> Option<String> {
     (layout == Results::Structured).then(line)
-}
-
-fn status_name(status: Status) -> &'static str {
-    match status {
-        Status::Running => "RUNNING",
-        Status::Terminating => "TERMINATING",
-        Status::Exited => "EXITED",
-        Status::Terminated => "TERMINATED",
-        Status::Failed => "FAILED",
-    }
-}
-
-fn reason_name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Natural => "natural",
-        Reason::User => "user",
-        Reason::Timeout => "timeout",
-        Reason::Shutdown => "shutdown",
-    }
-}
-
-/// RFC 3339 in UTC with milliseconds.
-fn time(time: SystemTime) -> String {
-    // A clock set beyond the year 9999 is shown as its end.
-    let time = Timestamp::try_from(time).unwrap_or(Timestamp::MAX);
-    format!("{time:.3}")
 }
 
 #[cfg(test)]

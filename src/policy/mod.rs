@@ -6,7 +6,7 @@
 mod cwd;
 mod env;
 
-pub use cwd::open_cwd;
+pub use cwd::{Directory, open_cwd};
 pub use env::child_env;
 
 /// Why a working directory was refused.

@@ -3,6 +3,8 @@
 mod common;
 
 mod arguments;
+mod audit;
+mod audit_disk;
 mod config_cli;
 mod config_fixtures;
 mod decoding;

@@ -60,24 +60,33 @@ pub(super) fn allowed_roots(
     }
 }
 
-/// Where the directory really is, links resolved.
-fn existing_directory(at: &At<String>, findings: &mut Findings<'_>) -> Option<PathBuf> {
+/// A path that means the same wherever the server is started.
+pub(super) fn absolute(at: &At<String>, findings: &mut Findings<'_>) -> Option<()> {
     let shown = quoted(&at.value);
-    let mut refuse = |message: String, hint: &str| {
-        findings.error(&at.path, at.offset, message, hint);
-        None
-    };
-    if !at.value.starts_with('/') {
+    let (message, hint) = if !at.value.starts_with('/') {
         let hint = if at.value.starts_with('~') {
             "begin it with \"/\"; \"~\" is not expanded"
         } else {
             "begin it with \"/\""
         };
-        return refuse(format!("is {shown}, but must be an absolute path"), hint);
-    }
-    if at.value.contains('\0') {
-        return refuse(format!("is {shown}, which holds a NUL"), "remove it");
-    }
+        (format!("is {shown}, but must be an absolute path"), hint)
+    } else if at.value.contains('\0') {
+        (format!("is {shown}, which holds a NUL"), "remove it")
+    } else {
+        return Some(());
+    };
+    findings.error(&at.path, at.offset, message, hint);
+    None
+}
+
+/// Where the directory really is, links resolved.
+fn existing_directory(at: &At<String>, findings: &mut Findings<'_>) -> Option<PathBuf> {
+    absolute(at, findings)?;
+    let shown = quoted(&at.value);
+    let mut refuse = |message: String, hint: &str| {
+        findings.error(&at.path, at.offset, message, hint);
+        None
+    };
     let real = match fs::canonicalize(&at.value) {
         Ok(real) => real,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

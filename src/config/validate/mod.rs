@@ -10,13 +10,16 @@ use super::{
     finding::{Findings, one_line, quoted},
     in_memory,
     limits::{self, defaults},
+    log_file,
 };
 
+mod audit_log;
 mod directories;
 mod numbers;
 mod profiles;
 
-use directories::{allowed_roots, directory_inside};
+use audit_log::audit_log;
+use directories::{absolute, allowed_roots, directory_inside};
 use numbers::{
     all_bytes, all_records, bounded, buffer_records, records_cover_sessions, timeout_below_maximum,
 };
@@ -89,6 +92,7 @@ pub(super) fn check(draft: Draft, findings: &mut Findings<'_>) -> Option<Config>
         .map(|at| profile(at, &roots, &max_timeout_ms, findings))
         .collect::<Vec<_>>();
     let results = results(draft.results, findings);
+    let audit_log = optional(draft.audit_log, |at| audit_log(&at, findings));
 
     Some(Config {
         allowed_roots: roots.named?,
@@ -103,6 +107,7 @@ pub(super) fn check(draft: Draft, findings: &mut Findings<'_>) -> Option<Config>
         retention_seconds: retention_seconds?.value,
         max_input_bytes: in_memory(max_input_bytes?.value),
         results: results?,
+        audit_log: audit_log?,
     })
 }
 
