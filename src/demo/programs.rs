@@ -414,17 +414,25 @@ mod tests {
         until(&mut stdout, "SIGTERM is ignored\n");
         // The harness has another thread that could take the signal, so the program's own is the one to ask.
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-        let blocked = tasks.filter(|task| {
-            let status =
-                std::fs::read_to_string(task.as_ref().unwrap().path().join("status")).unwrap();
-            let mask = status
-                .lines()
-                .find_map(|line| line.strip_prefix("SigBlk:\t"))
-                .unwrap();
-            u64::from_str_radix(mask, 16).unwrap() & (1 << 14) != 0
-        });
-        assert_eq!(blocked.count(), 1);
+        let blocked = || {
+            let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+            let is_blocked = |task: &std::fs::DirEntry| {
+                let status = std::fs::read_to_string(task.path().join("status")).unwrap();
+                let mask = status
+                    .lines()
+                    .find_map(|line| line.strip_prefix("SigBlk:\t"))
+                    .unwrap();
+                u64::from_str_radix(mask, 16).unwrap() & (1 << 14) != 0
+            };
+            tasks
+                .filter(|task| is_blocked(task.as_ref().unwrap()))
+                .count()
+        };
+        // libc blocks every signal of a thread that starts another until it has, which the harness may still be at.
+        while blocked() > 1 {
+            std::thread::yield_now();
+        }
+        assert_eq!(blocked(), 1);
         kill(pid, Signal::SIGKILL).unwrap();
         child.wait().unwrap();
     }
