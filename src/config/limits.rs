@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::Config;
+use super::{Config, Profile};
 
 /// Environment variables that a client may pass in one start.
 pub const MAX_CLIENT_ENV: usize = 32;
@@ -93,6 +93,8 @@ const RUN_BYTES: usize = 24;
 const REPLY_BYTES_PER_TEXT_BYTE: usize = 6 + 7;
 /// One code point's record beside its text, in both places of a reply.
 const REPLY_BYTES_PER_RECORD: usize = 2 * 64;
+/// One session of a list beside its names, in both places of a reply.
+const REPLY_BYTES_PER_SESSION: usize = 2 * 1_024;
 /// Program, allocator, thread stacks and both runtimes, resident.
 const FIXED_BYTES: usize = 16 * 1_048_576;
 
@@ -110,8 +112,14 @@ pub struct Plan {
 /// `blocks_per_record` is how many blocks of `block_bytes` one session's text can occupy at most.
 pub fn plan(config: &Config, blocks_per_record: usize, block_bytes: usize) -> Plan {
     let page_bytes = MAX_PAGE_BYTES + MAX_PAGE_RECORDS * RUN_BYTES;
-    let reply_bytes =
+    let page_reply =
         MAX_PAGE_BYTES * REPLY_BYTES_PER_TEXT_BYTE + MAX_PAGE_RECORDS * REPLY_BYTES_PER_RECORD;
+    let named =
+        |profile: &Profile| profile.id.len() + profile.description.as_ref().map_or(0, String::len);
+    let longest_names = config.commands.iter().map(named).max().unwrap_or_default();
+    let list_reply =
+        config.max_records * (REPLY_BYTES_PER_SESSION + longest_names * REPLY_BYTES_PER_TEXT_BYTE);
+    let reply_bytes = page_reply.max(list_reply);
     let items = [
         (
             "retained text",

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use crate::{
     arena::{Page, Run, Stream, Unit},
     config::Results,
-    mcp::{failure::Failure, wire},
+    mcp::{Settings, failure::Failure, wire},
     session::snapshot::{Output, Reason, Snapshot},
     supervisor::handle::{PageFacts, Written},
     text::rfc3339,
@@ -37,6 +37,12 @@ pub(super) fn failure(failure: &Failure, layout: Results) -> CallToolResult {
 #[derive(Serialize)]
 struct SnapshotBody<'a> {
     ok: bool,
+    #[serde(flatten)]
+    members: SnapshotMembers<'a>,
+}
+
+#[derive(Serialize)]
+struct SnapshotMembers<'a> {
     session_id: &'a str,
     command_id: &'a str,
     process_id: i32,
@@ -58,16 +64,13 @@ struct SnapshotBody<'a> {
     truncated: bool,
 }
 
-/// The result of a call that returns a snapshot.
-pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
-    let status = snapshot.status.as_str();
-    let body = body(
-        &SnapshotBody {
-            ok: true,
+impl<'a> From<&'a Snapshot> for SnapshotMembers<'a> {
+    fn from(snapshot: &'a Snapshot) -> Self {
+        Self {
             session_id: &snapshot.session_id,
             command_id: &snapshot.command_id,
             process_id: snapshot.process_id,
-            status,
+            status: snapshot.status.as_str(),
             exit_code: snapshot.exit_code,
             exit_signal: snapshot.exit_signal,
             termination_reason: snapshot.termination_reason.map(Reason::as_str),
@@ -83,12 +86,71 @@ pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
             cpu_ms: snapshot.cpu_ms,
             max_rss_bytes: snapshot.max_rss_bytes,
             truncated: snapshot.truncated,
+        }
+    }
+}
+
+/// The result of a call that returns a snapshot.
+pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
+    let body = body(
+        &SnapshotBody {
+            ok: true,
+            members: snapshot.into(),
         },
-        640,
+        SNAPSHOT_BYTES,
     );
     let summary = summary(layout, || {
         let (session, next) = (&snapshot.session_id, snapshot.next_cursor);
+        let status = snapshot.status.as_str();
         format!("{status}, session_id {session}, next_cursor {next}")
+    });
+    wire::result(body, summary, false)
+}
+
+/// What a snapshot comes to, with names of usual lengths.
+const SNAPSHOT_BYTES: usize = 640;
+
+#[derive(Serialize)]
+struct SessionsBody<'a> {
+    ok: bool,
+    sessions: Vec<Listed<'a>>,
+}
+
+/// A snapshot and what tells sessions of one command apart at a glance.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    members: SnapshotMembers<'a>,
+    last_output_at: Option<String>,
+    output_bytes: u64,
+    description: Option<&'a str>,
+}
+
+/// The result of a call that returns all sessions.
+pub(super) fn sessions(sessions: &[Snapshot], settings: &Settings) -> CallToolResult {
+    let description = |snapshot: &Snapshot| {
+        let mut profiles = settings.profiles.iter();
+        let profile = profiles.find(|profile| profile.id == snapshot.command_id);
+        profile.and_then(|profile| profile.description.as_deref())
+    };
+    let listed = sessions.iter().map(|snapshot| Listed {
+        members: snapshot.into(),
+        last_output_at: snapshot.last_output_at.map(rfc3339),
+        output_bytes: snapshot.output_bytes,
+        description: description(snapshot),
+    });
+    let body = body(
+        &SessionsBody {
+            ok: true,
+            sessions: listed.collect(),
+        },
+        32 + sessions.len() * (SNAPSHOT_BYTES + 192),
+    );
+    let summary = summary(settings.results, || {
+        let running = sessions
+            .iter()
+            .filter(|snapshot| !snapshot.status.is_final());
+        format!("{} sessions, {} not ended", sessions.len(), running.count())
     });
     wire::result(body, summary, false)
 }

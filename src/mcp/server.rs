@@ -149,7 +149,11 @@ impl Server {
 
     fn status(&self, arguments: Option<&str>) -> Result<CallToolResult, Failure> {
         let arguments: args::Status = args::read(arguments)?;
-        let snapshot = self.handle.status(&arguments.session_id)?;
+        let Some(session_id) = arguments.session_id else {
+            let sessions = self.handle.sessions();
+            return Ok(reply::sessions(&sessions, &self.settings));
+        };
+        let snapshot = self.handle.status(&session_id)?;
         Ok(reply::snapshot(&snapshot, self.settings.results))
     }
 

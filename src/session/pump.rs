@@ -101,7 +101,7 @@ fn take_in(
     };
     if head.is_none() && text.is_empty() {
         // Part of one character: nothing to show yet.
-        session.state().output_bytes += read;
+        session.state().printed(read, SystemTime::now());
         return reuse(block);
     }
     let count = code_points(text);
@@ -120,9 +120,7 @@ fn take_in(
             Some(block)
         }
     };
-    state.last_activity = now;
-    state.last_output = Some(now);
-    state.output_bytes += read;
+    state.printed(read, now);
     drop(state);
     session.changed.notify_waiters();
     match next {

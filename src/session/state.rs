@@ -57,6 +57,15 @@ pub struct State {
     pub end_request: Option<EndRequest>,
 }
 
+impl State {
+    /// Takes note of bytes that were read of one of the pipes.
+    pub fn printed(&mut self, bytes: u64, now: SystemTime) {
+        self.output_bytes += bytes;
+        self.last_output = Some(now);
+        self.last_activity = now;
+    }
+}
+
 /// One session. See the module.
 #[derive(Debug)]
 pub struct Session {

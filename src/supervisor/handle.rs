@@ -251,6 +251,12 @@ impl Handle {
         Ok(self.shared.table.find(session_id)?.snapshot())
     }
 
+    /// Every retained session as it is now, the newest first.
+    pub fn sessions(&self) -> Vec<Snapshot> {
+        let sessions = self.shared.table.newest_first();
+        sessions.iter().map(|session| session.snapshot()).collect()
+    }
+
     /// Copies a page into `page`, waiting up to `wait` while there is nothing at `cursor` and more may come.
     /// `cut_short` ends the wait early, as if its time were up.
     ///

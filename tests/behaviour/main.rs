@@ -12,6 +12,7 @@ mod environment;
 mod input;
 mod io_backend;
 mod lifecycle;
+mod listing;
 mod orphans;
 mod output;
 mod paging;
