@@ -11,11 +11,11 @@
 //!
 //! ```text
 //! cli          stdio · config · demo · client · log        the command line
-//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · server
+//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · unserved · server
 //!                                                          the wire
-//! supervisor   handle · table · engine · refusal           all sessions
+//! supervisor   handle · table · engine · refusal · trail   all sessions
 //! session      lifecycle · driver · pump · pace · input · io_thread · state · snapshot    one session
-//! policy  process  demo  view                              what may run · one child · the demo profiles · readings of a log
+//! policy  process  audit  demo  view                       what may run · one child · what was done · the demo profiles · readings of a log
 //! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
 //! contain      enter · filter · offered · ruleset          what the kernel can keep a command from
 //! ```
@@ -38,6 +38,8 @@
 //!   two pumps, an input writer, a driver.
 //! - A start waits on a short-lived blocking thread: resolving a directory and executing a file can hang on a dead
 //!   network mount, and then only that start hangs (four of them at once make later starts wait).
+//! - The **audit thread** appends to the Owner's log, when one is kept. Whoever has something to tell leaves a line in a
+//!   bounded queue; a disk that hangs holds up this thread only.
 //!
 //! Two threads with one mutex around a session's log give a page in a third of the time that one thread takes under a
 //! flood, and the drain is no slower for it.
@@ -78,6 +80,7 @@
 //! - **I9** A final status and a settled output never change.
 //! - **I10** No blocking lock is held over an await or a system call that can wait. The one lock that is, the protocol's
 //!   writer, is asynchronous and given up when the connection closes.
+//! - **I11** Recording for the audit log waits for no disk, and each line that it lacks is counted in it.
 //!
 //! # Where unsafe lives
 //!
@@ -90,6 +93,7 @@
 //! (`getdents64`). Everything else is refused by the compiler.
 
 pub mod arena;
+pub mod audit;
 pub mod cli;
 pub mod config;
 pub mod contain;

@@ -23,6 +23,7 @@ use std::{
 use nix::unistd::{getpid, gettid};
 use sluicegate::{
     arena::{Page, PageLimits, Unit},
+    audit::Log,
     config::{Config, Profile, StdinKind},
     io::{Backend, probe},
     process::Nursery,
@@ -179,6 +180,7 @@ fn allocations(case: &Case, backend: Backend) -> (u64, Option<Backtrace>) {
         config(case),
         backend,
         Arc::new(Nursery::start().expect("a nursery")),
+        Log::off(),
     )
     .expect("an engine");
     let counted = client.block_on(async {

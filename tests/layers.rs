@@ -15,6 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("io", &["arena"]),
     ("policy", &["config"]),
     ("process", &["config", "contain", "io"]),
+    ("audit", &["config", "text"]),
     ("demo", &["config"]),
     ("view", &["arena", "text"]),
     (
@@ -24,13 +25,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "supervisor",
         &[
-            "arena", "config", "io", "process", "policy", "text", "session", "view",
+            "arena", "audit", "config", "io", "process", "policy", "text", "session", "view",
         ],
     ),
     (
         "mcp",
         &[
             "arena",
+            "audit",
             "config",
             "policy",
             "process",
@@ -44,6 +46,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "arena",
+            "audit",
             "config",
             "demo",
             "io",

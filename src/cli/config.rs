@@ -204,7 +204,7 @@ fn check(file: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
         config.max_records
     )?;
     writeln!(out, "memory at worst: {} MiB", mebibytes(plan.total))?;
-    for (name, bytes) in plan.items {
+    for (name, bytes) in plan.items.into_iter().filter(|(_, bytes)| *bytes > 0) {
         writeln!(out, "  {:>5} MiB  {name}", mebibytes(bytes))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -1,9 +1,18 @@
 //! `sluicegate stdio`: the server, from its config to its exit.
 
-use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use clap::{Args, ValueEnum};
-use nix::sys::resource::{Resource, getrlimit};
+use nix::{
+    sys::resource::{Resource, getrlimit},
+    unistd::geteuid,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +22,7 @@ use super::{
     this_program,
 };
 use crate::{
+    audit::{Clip, Event, Log},
     config::{Config, startup_line},
     io::{Backend, Choice, Refused},
     mcp::{self, Protocol, Settings},
@@ -29,6 +39,11 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_millis(2_400);
 const KILL_LIMIT: Duration = Duration::from_millis(500);
 /// How long the exit is held up for keepers that end what their sessions have left, once all handles are gone.
 const CLOSE_LIMIT: Duration = Duration::from_millis(200);
+/// How long the exit is held up for output that would make the audit log's last lines exact: of killed processes there is
+/// little left to read.
+const SETTLE_LIMIT: Duration = Duration::from_millis(250);
+/// As [`SHUTDOWN_LIMIT`], until the audit log's lines are given up.
+const EXIT_LIMIT: Duration = Duration::from_millis(2_950);
 /// Descriptors that the server holds before its first session, and a few to spare.
 const OWN_DESCRIPTORS: u64 = 20;
 
@@ -87,31 +102,61 @@ pub(super) fn run(args: &StdioArgs) -> ExitCode {
         Err(errno) => return fail(&format!("can't start a process: {}", errno.desc())),
     };
     log::start(args.log_level);
-    let served = match prepare(args, &nursery) {
-        Ok((handle, protocol, settings)) => serve(handle, protocol, settings),
+    let (handle, protocol, settings, log) = match prepare(args, &nursery) {
+        Ok(prepared) => prepared,
         Err(message) => return fail(&message),
     };
+    let served = serve(&handle, protocol, settings);
+    handle.log_open_ends();
+    // The last handle: without one the I/O thread ends, and the sessions with it.
+    drop(handle);
     if !nursery.close(CLOSE_LIMIT) {
         tracing::info!("keepers are still at work, with what may stay or what has not died yet");
     }
+    let (reason, exit_by) = match &served {
+        Ok(left) => (left.reason, left.exit_by),
+        Err(_) => ("failed", Instant::now() + SETTLE_LIMIT),
+    };
+    log.record(|| Event::ServerStop { reason });
+    if !log.flush(exit_by) {
+        tracing::error!("the audit log hangs; its last lines are lost");
+    }
     match served {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
+}
+
+/// Why the server leaves, and until when it may take.
+struct Left {
+    reason: &'static str,
+    exit_by: Instant,
 }
 
 /// Everything that can fail before the first message. Nothing has been read from stdin or written to stdout then.
 fn prepare(
     args: &StdioArgs,
     nursery: &Arc<Nursery>,
-) -> Result<(Handle, Protocol, Settings), String> {
+) -> Result<(Handle, Protocol, Settings, Log), String> {
     let config = load(args)?;
     enough_descriptors()?;
+    let log = match &config.audit_log {
+        Some(path) => Log::open(path).map_err(|error| error.to_string())?,
+        None => Log::off(),
+    };
     let settings = Settings::from(&config);
-    let handle = start_engine(args.io.into(), &config, nursery)?;
+    let handle = start_engine(args.io.into(), &config, nursery, &log)?;
     let protocol =
         Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
-    Ok((handle, protocol, settings))
+    let config = args.config.as_deref().map(std::path::absolute);
+    let config = config.and_then(Result::ok).unwrap_or_default();
+    let config = config.to_string_lossy();
+    log.record(|| Event::ServerStart {
+        version: env!("CARGO_PKG_VERSION"),
+        config: Clip(&config),
+        user_id: geteuid().as_raw(),
+    });
+    Ok((handle, protocol, settings, log))
 }
 
 /// Without as many the runtimes can't be built, and say so by a panic.
@@ -147,11 +192,16 @@ fn load(args: &StdioArgs) -> Result<Config, String> {
 
 /// Over io_uring where it is allowed, or over what was chosen. The ring itself may still be refused when a small one to try
 /// was not, and then it is as if that had been.
-fn start_engine(choice: Choice, config: &Config, nursery: &Arc<Nursery>) -> Result<Handle, String> {
+fn start_engine(
+    choice: Choice,
+    config: &Config,
+    nursery: &Arc<Nursery>,
+    log: &Log,
+) -> Result<Handle, String> {
     let demanded = |refused: &Refused| format!("--io uring: {refused}");
     let start = |backend| {
         let (handle, _io_thread) =
-            Handle::start_engine(config.clone(), backend, Arc::clone(nursery))?;
+            Handle::start_engine(config.clone(), backend, Arc::clone(nursery), log.clone())?;
         Ok(handle)
     };
     let (backend, mut refused) = choice.resolve().map_err(|refused| demanded(&refused))?;
@@ -179,7 +229,7 @@ fn start_engine(choice: Choice, config: &Config, nursery: &Arc<Nursery>) -> Resu
     })
 }
 
-fn serve(handle: Handle, protocol: Protocol, settings: Settings) -> io::Result<()> {
+fn serve(handle: &Handle, protocol: Protocol, settings: Settings) -> io::Result<Left> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -187,27 +237,37 @@ fn serve(handle: Handle, protocol: Protocol, settings: Settings) -> io::Result<(
 }
 
 async fn serve_until_told(
-    handle: Handle,
+    handle: &Handle,
     protocol: Protocol,
     settings: Settings,
-) -> io::Result<()> {
+) -> io::Result<Left> {
     let mut signals = Signals::listen()?;
     let stop = CancellationToken::new();
     let serving = mcp::serve(handle.clone(), settings, protocol, stop.clone());
     tokio::pin!(serving);
     let mut client_left = false;
-    tokio::select! {
+    let reason = tokio::select! {
         ended = &mut serving => {
-            tracing::info!(ended = ?ended?, "the client left");
+            let ended = ended?;
+            tracing::info!(?ended, "the client left");
             client_left = true;
+            ended.as_str()
         }
-        name = signals.next() => tracing::info!("{name}: ending"),
-    }
-    let limit = if client_left {
-        SHUTDOWN_LIMIT - mcp::GRACE
-    } else {
-        SHUTDOWN_LIMIT
+        name = signals.next() => {
+            tracing::info!("{name}: ending");
+            name
+        }
     };
+    let spent = if client_left {
+        mcp::GRACE
+    } else {
+        Duration::ZERO
+    };
+    let left = Left {
+        reason,
+        exit_by: Instant::now() + EXIT_LIMIT - spent,
+    };
+    let limit = SHUTDOWN_LIMIT - spent;
     let shutdown = async {
         // A client that is still there may ask how its sessions ended until the last one has.
         let all_ended = handle.shut_down(DEFAULT_GRACE);
@@ -219,6 +279,9 @@ async fn serve_until_told(
                 all_ended.await;
             }
         }
+        tokio::time::timeout(SETTLE_LIMIT, handle.ends_logged())
+            .await
+            .ok();
         stop.cancel();
         if !client_left {
             serving.await.ok();
@@ -234,7 +297,7 @@ async fn serve_until_told(
             tracing::warn!("not everything ended in time; leaving it behind");
         }
     }
-    Ok(())
+    Ok(left)
 }
 
 /// The signals that end the server.

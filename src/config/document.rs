@@ -19,7 +19,7 @@ pub(super) use profile::{DraftLimits, DraftProfile, DraftSandbox};
 pub(super) use profile::{LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS};
 
 /// The fields of a config.
-pub(super) const FIELDS: [&str; 12] = [
+pub(super) const FIELDS: [&str; 13] = [
     "allowed_roots",
     "default_cwd",
     "commands",
@@ -32,6 +32,7 @@ pub(super) const FIELDS: [&str; 12] = [
     "retention_seconds",
     "max_input_bytes",
     "results",
+    "audit_log",
 ];
 
 /// A value and where it stands. A default stands nowhere.
@@ -87,6 +88,7 @@ pub(super) struct Draft {
     pub(super) retention_seconds: Field<u64>,
     pub(super) max_input_bytes: Field<u64>,
     pub(super) results: Field<String>,
+    pub(super) audit_log: Field<String>,
 }
 
 /// Reads the fields of a config. `None` when the document is no object; that is reported then.
@@ -114,6 +116,7 @@ pub(super) fn read(root: &Value<'_>, findings: &mut Findings<'_>) -> Option<Draf
             "retention_seconds" => draft.retention_seconds = integer(value, path, findings),
             "max_input_bytes" => draft.max_input_bytes = integer(value, path, findings),
             "results" => draft.results = string(value, path, findings),
+            "audit_log" => draft.audit_log = string(value, path, findings),
             _ => unknown(&path, member, &FIELDS, findings),
         }
     }

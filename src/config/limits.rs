@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::Config;
+use super::{Config, Profile};
 
 /// Environment variables that a client may pass in one start.
 pub const MAX_CLIENT_ENV: usize = 32;
@@ -85,12 +85,16 @@ pub mod defaults {
 pub const READS_PER_SESSION: usize = 2;
 /// Replies that may wait for the client before no more requests are taken, in bytes.
 pub const MAX_PENDING_BYTES: usize = 8 << 20;
+/// Lines of the audit log that may wait for its disk, in bytes: some thousands.
+pub const MAX_AUDIT_BYTES: usize = 1 << 20;
 /// One run of a page beside its text: cursor, stream, end.
 const RUN_BYTES: usize = 24;
 /// Longest spelling of one byte of text in a reply: `\u0000` in the structured body, `\\u0000` in the text block.
 const REPLY_BYTES_PER_TEXT_BYTE: usize = 6 + 7;
 /// One code point's record beside its text, in both places of a reply.
 const REPLY_BYTES_PER_RECORD: usize = 2 * 64;
+/// One session of a list beside its names, in both places of a reply.
+const REPLY_BYTES_PER_SESSION: usize = 2 * 1_024;
 /// Program, allocator, thread stacks and both runtimes, resident.
 const FIXED_BYTES: usize = 16 * 1_048_576;
 
@@ -98,7 +102,7 @@ const FIXED_BYTES: usize = 16 * 1_048_576;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What holds it, and how many bytes.
-    pub items: [(&'static str, usize); 7],
+    pub items: [(&'static str, usize); 8],
     /// The sum of the items.
     pub total: usize,
 }
@@ -108,8 +112,14 @@ pub struct Plan {
 /// `blocks_per_record` is how many blocks of `block_bytes` one session's text can occupy at most.
 pub fn plan(config: &Config, blocks_per_record: usize, block_bytes: usize) -> Plan {
     let page_bytes = MAX_PAGE_BYTES + MAX_PAGE_RECORDS * RUN_BYTES;
-    let reply_bytes =
+    let page_reply =
         MAX_PAGE_BYTES * REPLY_BYTES_PER_TEXT_BYTE + MAX_PAGE_RECORDS * REPLY_BYTES_PER_RECORD;
+    let named =
+        |profile: &Profile| profile.id.len() + profile.description.as_ref().map_or(0, String::len);
+    let longest_names = config.commands.iter().map(named).max().unwrap_or_default();
+    let list_reply =
+        config.max_records * (REPLY_BYTES_PER_SESSION + longest_names * REPLY_BYTES_PER_TEXT_BYTE);
+    let reply_bytes = page_reply.max(list_reply);
     let items = [
         (
             "retained text",
@@ -130,6 +140,10 @@ pub fn plan(config: &Config, blocks_per_record: usize, block_bytes: usize) -> Pl
             MAX_PENDING_BYTES + MAX_CALLS_IN_FLIGHT * reply_bytes,
         ),
         ("protocol frame", MAX_FRAME_BYTES),
+        (
+            "audit lines unwritten",
+            config.audit_log.as_ref().map_or(0, |_| MAX_AUDIT_BYTES),
+        ),
         ("program and runtimes", FIXED_BYTES),
     ];
     Plan {

@@ -15,6 +15,7 @@ mod document;
 pub mod env_names;
 mod finding;
 pub mod limits;
+pub mod log_file;
 #[cfg(test)]
 mod mutation_tests;
 mod pin;
@@ -148,6 +149,9 @@ pub struct Config {
     pub max_input_bytes: usize,
     /// Layout of results.
     pub results: Results,
+    /// Where the audit log goes, when one is kept. Absolute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit_log: Option<PathBuf>,
 }
 
 /// How closely a config is looked at.
@@ -249,6 +253,7 @@ impl Config {
             retention_seconds: defaults::RETENTION_SECONDS,
             max_input_bytes: in_memory(defaults::MAX_INPUT_BYTES),
             results: Results::default(),
+            audit_log: None,
         }
     }
 

@@ -14,8 +14,8 @@ pub fn schema() -> Value {
         "type": "string",
         "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
     });
-    let directory = json!({"type": "string", "pattern": "^/"});
-    let paths = json!({"type": "array", "items": directory, "default": []});
+    let absolute = json!({"type": "string", "pattern": "^/"});
+    let paths = json!({"type": "array", "items": absolute, "default": []});
     let profile = json!({
         "type": "object",
         "additionalProperties": false,
@@ -45,7 +45,7 @@ pub fn schema() -> Value {
                 "propertyNames": environment_name,
                 "additionalProperties": {"type": "string"},
             },
-            "cwd": described(&directory, "Directory to start in, inside a root; default_cwd if left out."),
+            "cwd": described(&absolute, "Directory to start in, inside a root; default_cwd if left out."),
             "timeout_ms": {
                 "description": "Lifetime in ms when the client names none; default_timeout_ms if left out.",
                 "type": "integer",
@@ -124,9 +124,9 @@ pub fn schema() -> Value {
                 "description": "Existing directories that commands may work in, absolute.",
                 "type": "array",
                 "minItems": 1,
-                "items": directory,
+                "items": absolute,
             },
-            "default_cwd": described(&directory, "Existing directory inside a root, absolute."),
+            "default_cwd": described(&absolute, "Existing directory inside a root, absolute."),
             "commands": {
                 "description": "The approved commands, by the id that a client names.",
                 "type": "object",
@@ -176,6 +176,10 @@ pub fn schema() -> Value {
                 "enum": ["both", "structured", "text"],
                 "default": "both",
             },
+            "audit_log": described(
+                &absolute,
+                "File or FIFO, absolute, that gets a JSON line for each start, write, termination and end; none if left out.",
+            ),
         },
     })
 }

@@ -426,6 +426,7 @@ mod tests {
             });
             masks.filter(|mask| mask & (1 << 14) != 0).count()
         };
+        // libc blocks every signal of a thread that starts another until it has, which the harness may still be at.
         while blocked() > 1 {
             std::thread::yield_now();
         }

@@ -224,8 +224,10 @@ pub(super) struct Write {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Status {
-    /// From terminal_start.
-    pub(super) session_id: String,
+    /// From terminal_start. Omit to list all sessions.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "String")]
+    pub(super) session_id: Option<String>,
 }
 
 /// Arguments of `terminal_terminate`.
@@ -455,9 +457,10 @@ mod tests {
     #[test]
     fn absent_arguments_are_an_empty_object_and_defaults_hold() {
         assert_eq!(
-            read::<Status>(None).unwrap_err(),
-            read::<Status>(Some("{}")).unwrap_err()
+            read::<Terminate>(None).unwrap_err(),
+            read::<Terminate>(Some("{}")).unwrap_err()
         );
+        assert_eq!(read::<Status>(None).unwrap().session_id, None);
         let read_arguments = read::<Read>(Some(r#"{"session_id":"s"}"#)).unwrap();
         assert_eq!(read_arguments.cursor.0, 0);
         assert_eq!(read_arguments.max_bytes.0, 65_536);

@@ -12,36 +12,13 @@ use crate::{
     mcp::args::{BadArgument, one_line},
     policy::{CwdRefused, EnvRefused},
     process::SpawnError,
-    supervisor::refusal::Refusal,
+    supervisor::refusal::{Code, Refusal},
 };
-
-/// Why a call failed, for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub(super) enum Code {
-    InvalidArgument,
-    CommandNotFound,
-    CwdNotAllowed,
-    EnvNotAllowed,
-    StartFailed,
-    SessionLimit,
-    RecordLimit,
-    SessionNotFound,
-    SessionNotRunning,
-    CursorExpired,
-    InvalidCursor,
-    InputTooLarge,
-    InputBackpressure,
-    InputUncertain,
-    StdinClosed,
-    ShuttingDown,
-    Internal,
-}
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Failure {
-    code: Code,
+    pub(super) code: Code,
     message: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base_cursor: Option<u64>,
@@ -56,8 +33,7 @@ pub(super) struct Failure {
 /// As one line: the code, then the message.
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let code = serde_json::to_string(&self.code).map_err(|_| fmt::Error)?;
-        write!(formatter, "{}: {}", code.trim_matches('"'), self.message)
+        write!(formatter, "{}: {}", self.code.as_str(), self.message)
     }
 }
 
@@ -104,75 +80,76 @@ impl From<BadArgument> for Failure {
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
+        let code = refusal.code();
         match refusal {
             Refusal::CommandNotFound => Self::new(
-                Code::CommandNotFound,
+                code,
                 "command_id is not approved; use one that terminal_start's description lists",
             ),
-            Refusal::Cwd(refused) => cwd(refused),
-            Refusal::Env(refused) => Self::new(Code::EnvNotAllowed, env(&refused)),
+            Refusal::Cwd(refused) => Self::new(code, cwd(refused)),
+            Refusal::Env(refused) => Self::new(code, env(&refused)),
             Refusal::Executable(doubt) => {
                 tracing::warn!(place = %doubt.place.display(), mode = %format_args!("{:04o}", doubt.mode), owner = doubt.owner,
                     "everyone may write here, and so choose what a command executes");
                 Self::new(
-                    Code::StartFailed,
+                    code,
                     "everyone may write the executable or a directory above it, so it was not started; the Owner must correct that",
                 )
             }
-            Refusal::StartFailed(error) => Self::new(Code::StartFailed, start(error)),
+            Refusal::StartFailed(error) => Self::new(code, start(error)),
             Refusal::SessionLimit { max } => Self::new(
-                Code::SessionLimit,
+                code,
                 format!("{max} sessions are running, as many as may; terminate one or wait until one ends"),
             ),
             Refusal::RecordLimit { max } => Self::new(
-                Code::RecordLimit,
+                code,
                 format!("{max} sessions are retained, as many as may; retry when one that ended has expired"),
             ),
             Refusal::SessionNotFound => Self::new(
-                Code::SessionNotFound,
+                code,
                 "session_id is unknown or no longer retained; start a new session",
             ),
             Refusal::SessionNotRunning { accepted } => Self::new(
-                Code::SessionNotRunning,
+                code,
                 "the session is ending or has ended and takes no input; read its remaining output",
             )
             .with_accepted(accepted),
             Refusal::CursorExpired { base, next } => Self::new(
-                Code::CursorExpired,
+                code,
                 format!("output at cursor was evicted; some is lost, read on with cursor={base}"),
             )
             .with_cursors(base, next),
             Refusal::InvalidCursor { base, next } => Self::new(
-                Code::InvalidCursor,
+                code,
                 format!("cursor is beyond the output so far; read on with cursor={next}"),
             )
             .with_cursors(base, next),
             Refusal::InputTooLarge { bytes, max } => Self::new(
-                Code::InputTooLarge,
+                code,
                 format!("text holds {bytes} bytes, a write at most {max}; nothing was written, send it in parts"),
             ),
             Refusal::InputBackpressure { accepted } => Self::new(
-                Code::InputBackpressure,
+                code,
                 format!("the process did not take the text in time; {accepted} bytes were accepted and stdin is closed now, so do not send it again to this session"),
             )
             .with_accepted(accepted)
             .uncertain(),
             Refusal::InputUncertain { accepted } => Self::new(
-                Code::InputUncertain,
+                code,
                 "a write was cut off, so what the process took in is unknown and stdin is closed; do not send it again to this session",
             )
             .with_accepted(accepted)
             .uncertain(),
             Refusal::StdinClosed { accepted } => Self::new(
-                Code::StdinClosed,
+                code,
                 "stdin of the session is closed and takes no more input; its output can still be read",
             )
             .with_accepted(accepted),
-            Refusal::ShuttingDown => Self::new(Code::ShuttingDown, "the server is shutting down"),
+            Refusal::ShuttingDown => Self::new(code, "the server is shutting down"),
             Refusal::Internal(fault) => {
                 tracing::error!(fault, "internal fault");
                 Self::new(
-                    Code::Internal,
+                    code,
                     "a fault of the server; terminal_status tells what became of the session",
                 )
             }
@@ -180,18 +157,15 @@ impl From<Refusal> for Failure {
     }
 }
 
-fn cwd(refused: CwdRefused) -> Failure {
-    let message = match refused {
+fn cwd(refused: CwdRefused) -> &'static str {
+    match refused {
         CwdRefused::NotAbsolute => "cwd must be an absolute path; omit it for the default",
         CwdRefused::NotFound => "cwd does not exist or may not be entered; omit it for the default",
         CwdRefused::NotDirectory => "cwd is not a directory; omit it for the default",
         CwdRefused::OutsideRoots => "cwd is outside the allowed roots; omit it for the default",
         // No verdict on the path: another one, or none, would fare no better.
-        CwdRefused::Unavailable(_) => {
-            return Failure::new(Code::StartFailed, start(SpawnError::OutOfProcesses));
-        }
-    };
-    Failure::new(Code::CwdNotAllowed, message)
+        CwdRefused::Unavailable(_) => start(SpawnError::OutOfProcesses),
+    }
 }
 
 fn env(refused: &EnvRefused) -> String {

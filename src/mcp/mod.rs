@@ -27,6 +27,7 @@ pub mod stdio;
 mod tests;
 mod tools;
 mod transport;
+mod unserved;
 mod wire;
 
 pub use stdio::Protocol;
@@ -77,6 +78,17 @@ pub enum Ended {
     ClientGone,
     /// The caller said so.
     Shutdown,
+}
+
+impl Ended {
+    /// Its name in the audit log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ended::InputEnded => "input_ended",
+            Ended::ClientGone => "client_gone",
+            Ended::Shutdown => "shutdown",
+        }
+    }
 }
 
 /// Serves one client until input ends, the client is gone, or `shutdown` is cancelled; and no more than 1.5 s longer, even

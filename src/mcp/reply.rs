@@ -4,18 +4,16 @@
 //! What must hold: a body is one object with `ok` first, a member that has no value is `null` and never missing, and the
 //! members of a success are those of its output schema.
 
-use std::time::SystemTime;
-
-use jiff::Timestamp;
 use rmcp::model::CallToolResult;
 use serde::{Serialize, Serializer};
 
 use crate::{
     arena::{Page, Run, Stream, Unit},
     config::Results,
-    mcp::{failure::Failure, wire},
-    session::snapshot::{Output, Reason, Snapshot, Status},
+    mcp::{Settings, failure::Failure, wire},
+    session::snapshot::{Output, Reason, Snapshot},
     supervisor::handle::{PageFacts, Written},
+    text::rfc3339,
 };
 
 #[derive(Serialize)]
@@ -39,6 +37,12 @@ pub(super) fn failure(failure: &Failure, layout: Results) -> CallToolResult {
 #[derive(Serialize)]
 struct SnapshotBody<'a> {
     ok: bool,
+    #[serde(flatten)]
+    members: SnapshotMembers<'a>,
+}
+
+#[derive(Serialize)]
+struct SnapshotMembers<'a> {
     session_id: &'a str,
     command_id: &'a str,
     process_id: i32,
@@ -60,37 +64,93 @@ struct SnapshotBody<'a> {
     truncated: bool,
 }
 
-/// The result of a call that returns a snapshot.
-pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
-    let status = status_name(snapshot.status);
-    let body = body(
-        &SnapshotBody {
-            ok: true,
+impl<'a> From<&'a Snapshot> for SnapshotMembers<'a> {
+    fn from(snapshot: &'a Snapshot) -> Self {
+        Self {
             session_id: &snapshot.session_id,
             command_id: &snapshot.command_id,
             process_id: snapshot.process_id,
-            status,
+            status: snapshot.status.as_str(),
             exit_code: snapshot.exit_code,
             exit_signal: snapshot.exit_signal,
-            termination_reason: snapshot.termination_reason.map(reason_name),
+            termination_reason: snapshot.termination_reason.map(Reason::as_str),
             stdin_closed: snapshot.stdin_closed,
             input_uncertain: snapshot.input_uncertain,
             base_cursor: snapshot.base_cursor,
             next_cursor: snapshot.next_cursor,
-            created_at: time(snapshot.created_at),
-            last_activity_at: time(snapshot.last_activity_at),
+            created_at: rfc3339(snapshot.created_at),
+            last_activity_at: rfc3339(snapshot.last_activity_at),
             output_complete: snapshot.output == Output::Complete,
             output_incomplete: snapshot.output == Output::Incomplete,
-            ended_at: snapshot.ended_at.map(time),
+            ended_at: snapshot.ended_at.map(rfc3339),
             cpu_ms: snapshot.cpu_ms,
             max_rss_bytes: snapshot.max_rss_bytes,
             truncated: snapshot.truncated,
+        }
+    }
+}
+
+/// The result of a call that returns a snapshot.
+pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
+    let body = body(
+        &SnapshotBody {
+            ok: true,
+            members: snapshot.into(),
         },
-        640,
+        SNAPSHOT_BYTES,
     );
     let summary = summary(layout, || {
         let (session, next) = (&snapshot.session_id, snapshot.next_cursor);
+        let status = snapshot.status.as_str();
         format!("{status}, session_id {session}, next_cursor {next}")
+    });
+    wire::result(body, summary, false)
+}
+
+/// What a snapshot comes to, with names of usual lengths.
+const SNAPSHOT_BYTES: usize = 640;
+
+#[derive(Serialize)]
+struct SessionsBody<'a> {
+    ok: bool,
+    sessions: Vec<Listed<'a>>,
+}
+
+/// A snapshot and what tells sessions of one command apart at a glance.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    members: SnapshotMembers<'a>,
+    last_output_at: Option<String>,
+    output_bytes: u64,
+    description: Option<&'a str>,
+}
+
+/// The result of a call that returns all sessions.
+pub(super) fn sessions(sessions: &[Snapshot], settings: &Settings) -> CallToolResult {
+    let description = |snapshot: &Snapshot| {
+        let mut profiles = settings.profiles.iter();
+        let profile = profiles.find(|profile| profile.id == snapshot.command_id);
+        profile.and_then(|profile| profile.description.as_deref())
+    };
+    let listed = sessions.iter().map(|snapshot| Listed {
+        members: snapshot.into(),
+        last_output_at: snapshot.last_output_at.map(rfc3339),
+        output_bytes: snapshot.output_bytes,
+        description: description(snapshot),
+    });
+    let body = body(
+        &SessionsBody {
+            ok: true,
+            sessions: listed.collect(),
+        },
+        32 + sessions.len() * (SNAPSHOT_BYTES + 192),
+    );
+    let summary = summary(settings.results, || {
+        let running = sessions
+            .iter()
+            .filter(|snapshot| !snapshot.status.is_final());
+        format!("{} sessions, {} not ended", sessions.len(), running.count())
     });
     wire::result(body, summary, false)
 }
@@ -191,7 +251,7 @@ pub(super) fn page(page: &Page, facts: PageFacts, unit: Unit, layout: Results) -
         Unit::CodePoints => page.text.len(),
     };
     let capacity = page.text.len() + page.text.len() / 16 + records * RECORD_BYTES + 256;
-    let status = status_name(facts.status);
+    let status = facts.status.as_str();
     let has_more = page.next_cursor < page.end_cursor;
     let body = body(
         &PageBody {
@@ -223,32 +283,6 @@ fn body(value: &impl Serialize, capacity: usize) -> String {
 
 fn summary(layout: Results, line: impl FnOnce() -> String) -> Option<String> {
     (layout == Results::Structured).then(line)
-}
-
-fn status_name(status: Status) -> &'static str {
-    match status {
-        Status::Running => "RUNNING",
-        Status::Terminating => "TERMINATING",
-        Status::Exited => "EXITED",
-        Status::Terminated => "TERMINATED",
-        Status::Failed => "FAILED",
-    }
-}
-
-fn reason_name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Natural => "natural",
-        Reason::User => "user",
-        Reason::Timeout => "timeout",
-        Reason::Shutdown => "shutdown",
-    }
-}
-
-/// RFC 3339 in UTC with milliseconds.
-fn time(time: SystemTime) -> String {
-    // A clock set beyond the year 9999 is shown as its end.
-    let time = Timestamp::try_from(time).unwrap_or(Timestamp::MAX);
-    format!("{time:.3}")
 }
 
 #[cfg(test)]

@@ -45,28 +45,53 @@ fn strip(value: &mut Value, is_root: bool) {
     }
 }
 
-/// The output schema of a tool whose success body has `members`, all required, and whose failures carry `details`.
-pub(super) fn output(members: Value, details: Value) -> Arc<JsonObject> {
-    let (Value::Object(mut members), Value::Object(mut details)) = (members, details) else {
-        unreachable!("members and details are written as objects in this crate");
+/// The output schema of a tool whose success body has one of the lists of `members`, all required, and whose failures
+/// carry `details`.
+pub(super) fn output(members: &[Value], details: Value) -> Arc<JsonObject> {
+    let Value::Object(mut details) = details else {
+        unreachable!("details are written as objects in this crate");
     };
     let ok = |value: bool| json!({ "const": value });
-    members.insert("ok".to_owned(), ok(true));
-    let required: Vec<&String> = members.keys().collect();
-    let success = json!({ "required": required, "properties": members });
+    let success = |members: &Value| {
+        let mut members = members.clone();
+        members["ok"] = ok(true);
+        all_required(members)
+    };
+    let mut bodies: Vec<Value> = members.iter().map(success).collect();
     details.insert("code".to_owned(), json!({ "type": "string" }));
     details.insert("message".to_owned(), json!({ "type": "string" }));
-    let failure = json!({
+    bodies.push(json!({
         "required": ["ok", "error"],
         "properties": {
             "ok": ok(false),
             "error": { "type": "object", "required": ["code", "message"], "properties": details }
         }
-    });
-    let Value::Object(schema) = json!({ "type": "object", "oneOf": [success, failure] }) else {
+    }));
+    let Value::Object(schema) = json!({ "type": "object", "oneOf": bodies }) else {
         unreachable!("written as an object above");
     };
     Arc::new(schema)
+}
+
+/// The schema of an object that has these members, and may have more.
+fn all_required(members: Value) -> Value {
+    let required: Vec<&String> = members
+        .as_object()
+        .into_iter()
+        .flat_map(JsonObject::keys)
+        .collect();
+    json!({ "required": required, "properties": members })
+}
+
+/// The member of a list of all sessions.
+pub(super) fn sessions() -> Value {
+    let mut members = snapshot();
+    members["last_output_at"] = json!({ "type": ["string", "null"] });
+    members["output_bytes"] = json!({ "type": "integer", "minimum": 0 });
+    members["description"] = json!({ "type": ["string", "null"] });
+    let mut session = all_required(members);
+    session["type"] = json!("object");
+    json!({ "sessions": { "type": "array", "items": session } })
 }
 
 /// Members of a snapshot.

@@ -27,10 +27,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     arena::{Page, PageLimits, Unit},
+    audit::Client,
     config::limits::{MAX_CALLS_IN_FLIGHT, MAX_PAGE_RECORDS},
-    mcp::{Settings, args, failure::Failure, reply, tools, wire::Arguments},
-    session::lifecycle::DEFAULT_GRACE,
-    supervisor::handle::{Handle, StartRequest},
+    mcp::{Settings, args, failure::Failure, reply, tools, unserved, wire::Arguments},
+    supervisor::{
+        handle::{Handle, StartRequest},
+        refusal::Code,
+    },
 };
 
 /// Answer to a call over the bound. In the range that JSON-RPC leaves to servers, and none of the codes that MCP or its SDKs
@@ -67,6 +70,7 @@ impl Server {
     async fn start(
         &self,
         arguments: Option<&str>,
+        client: Option<Client>,
         cancelled: &CancellationToken,
     ) -> Result<CallToolResult, Failure> {
         let arguments: args::Start = args::read(arguments)?;
@@ -76,6 +80,7 @@ impl Server {
             cwd: arguments.cwd,
             env: arguments.env.0,
             timeout,
+            client,
         };
         let snapshot = self.handle.start(request, cancelled.cancelled()).await?;
         Ok(reply::snapshot(&snapshot, self.settings.results))
@@ -123,6 +128,7 @@ impl Server {
     async fn write(
         &self,
         arguments: Option<&str>,
+        client: Option<Client>,
         cancelled: &CancellationToken,
     ) -> Result<CallToolResult, Failure> {
         let arguments: args::Write = args::read(arguments)?;
@@ -130,6 +136,7 @@ impl Server {
             &arguments.session_id,
             arguments.text,
             arguments.close_stdin,
+            client,
             cancelled.cancelled(),
         );
         let written = outcome.await?;
@@ -142,26 +149,39 @@ impl Server {
 
     fn status(&self, arguments: Option<&str>) -> Result<CallToolResult, Failure> {
         let arguments: args::Status = args::read(arguments)?;
-        let snapshot = self.handle.status(&arguments.session_id)?;
+        let Some(session_id) = arguments.session_id else {
+            let sessions = self.handle.sessions();
+            return Ok(reply::sessions(&sessions, &self.settings));
+        };
+        let snapshot = self.handle.status(&session_id)?;
         Ok(reply::snapshot(&snapshot, self.settings.results))
     }
 
-    async fn terminate(&self, arguments: Option<&str>) -> Result<CallToolResult, Failure> {
+    async fn terminate(
+        &self,
+        arguments: Option<&str>,
+        client: Option<Client>,
+    ) -> Result<CallToolResult, Failure> {
         let arguments: args::Terminate = args::read(arguments)?;
         let (session, grace) = (
             &arguments.session_id,
             Duration::from_millis(arguments.grace_ms.0),
         );
-        let snapshot = tokio::select! {
-            biased;
-            snapshot = self.handle.terminate(session, grace) => snapshot,
-            // A second termination with a shorter grace shortens the first.
-            snapshot = async {
-                self.eof.cancelled().await;
-                self.handle.terminate(session, grace.min(DEFAULT_GRACE)).await
-            } => snapshot,
-        }?;
+        let ended = self
+            .handle
+            .terminate(session, grace, client, self.eof.cancelled());
+        let snapshot = ended.await?;
         Ok(reply::snapshot(&snapshot, self.settings.results))
+    }
+
+    /// Who calls, by its own account: the handshake's, or in the stateless revision the request's. For the log only.
+    fn client(&self, context: &RequestContext<RoleServer>) -> Option<Client> {
+        self.handle
+            .log()
+            .is_on()
+            .then(|| context.client_info())
+            .flatten()
+            .map(|client| Client::new(&client.name, &client.version))
     }
 
     fn pages(&self) -> std::sync::MutexGuard<'_, Vec<Page>> {
@@ -207,7 +227,18 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = context.extensions.get::<Arguments>();
+        let arguments = arguments.map(|arguments| arguments.0.get());
+        let tool = request.name.as_ref();
         let Ok(_in_flight) = self.calls.try_acquire() else {
+            let client = self.client(&context);
+            unserved::log(
+                self.handle.log(),
+                tool,
+                arguments,
+                client.as_ref(),
+                "TOO_MANY_CALLS",
+            );
             return Err(ErrorData::new(
                 TOO_MANY_CALLS,
                 format!(
@@ -217,19 +248,24 @@ impl ServerHandler for Server {
             ));
         };
         tracing::debug!(tool = %request.name, id = %context.id, "call");
-        let arguments = context.extensions.get::<Arguments>();
-        let arguments = arguments.map(|arguments| arguments.0.get());
-        let outcome = match request.name.as_ref() {
-            tools::START => self.start(arguments, &context.ct).await,
+        let client = || self.client(&context);
+        let outcome = match tool {
+            tools::START => self.start(arguments, client(), &context.ct).await,
             tools::READ => self.read(arguments, &context.ct).await,
-            tools::WRITE => self.write(arguments, &context.ct).await,
+            tools::WRITE => self.write(arguments, client(), &context.ct).await,
             tools::STATUS => self.status(arguments),
-            tools::TERMINATE => self.terminate(arguments).await,
+            tools::TERMINATE => self.terminate(arguments, client()).await,
             other => {
                 let message = args::one_line(&format!("unknown tool: {other}"));
                 return Err(ErrorData::invalid_params(message, None));
             }
         };
+        if let Err(failure) = &outcome
+            && failure.code == Code::InvalidArgument
+        {
+            let code = failure.code.as_str();
+            unserved::log(self.handle.log(), tool, arguments, client().as_ref(), code);
+        }
         let result =
             outcome.unwrap_or_else(|failure| reply::failure(&failure, self.settings.results));
         Ok(result.into())

@@ -11,6 +11,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use rmcp::{
@@ -21,7 +22,7 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::limits::MAX_CALLS_IN_FLIGHT;
+use crate::{audit::Log, config::limits::MAX_CALLS_IN_FLIGHT};
 
 /// What the client side of a connection is.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +93,7 @@ impl Client {
     fn of_tools(results: Results) -> Self {
         Self::connect(Kind::Pipes, move |protocol, shutdown| async move {
             let settings = tools::tests::settings(results);
-            serve(idle_handle(), settings, protocol, shutdown)
+            serve(idle_handle(Log::off()), settings, protocol, shutdown)
                 .await
                 .unwrap()
         })
@@ -153,13 +154,13 @@ impl Client {
 }
 
 /// A handle for tests that never reach a session.
-fn idle_handle() -> Handle {
+fn idle_handle(log: Log) -> Handle {
     let config = crate::config::Config::demo(
         std::path::Path::new("/"),
         std::path::Path::new("/nonexistent"),
     );
     let nursery = Arc::new(crate::process::Nursery::start().unwrap());
-    Handle::start_engine(config, crate::io::Backend::Epoll, nursery)
+    Handle::start_engine(config, crate::io::Backend::Epoll, nursery, log)
         .unwrap()
         .0
 }
@@ -300,7 +301,7 @@ fn a_call_over_the_bound_is_refused_at_once() {
         let ends = transport::Ends::default();
         let transport = transport::Stdio::new(protocol, Results::Both, ends.clone()).unwrap();
         let settings = tools::tests::settings(Results::Both);
-        let server = server::Server::new(idle_handle(), settings, ends.eof.clone());
+        let server = server::Server::new(idle_handle(Log::off()), settings, ends.eof.clone());
         server.calls.forget_permits(MAX_CALLS_IN_FLIGHT);
         run(server, transport, ends, &shutdown).await
     });
@@ -311,6 +312,50 @@ fn a_call_over_the_bound_is_refused_at_once() {
     client.ping(2);
     assert_eq!(client.receive()["id"], 2);
     assert_eq!(client.close(), Ended::InputEnded);
+}
+
+#[test]
+fn the_log_has_calls_over_the_bound_that_would_have_done_something() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = Log::open(&path).unwrap();
+    let kept = log.clone();
+    let mut client = Client::connect(Kind::Pipes, |protocol, shutdown| async move {
+        let ends = transport::Ends::default();
+        let transport = transport::Stdio::new(protocol, Results::Both, ends.clone()).unwrap();
+        let settings = tools::tests::settings(Results::Both);
+        let server = server::Server::new(idle_handle(kept), settings, ends.eof.clone());
+        server.calls.forget_permits(MAX_CALLS_IN_FLIGHT);
+        run(server, transport, ends, &shutdown).await
+    });
+    client.call(
+        1,
+        tools::START,
+        json!({ "command_id": "c", "env": { "A": "secret" } }),
+    );
+    client.call(2, tools::STATUS, json!({ "session_id": "s" }));
+    client.call(
+        3,
+        tools::WRITE,
+        json!({ "session_id": "s", "text": "secret" }),
+    );
+    client.call(4, tools::TERMINATE, json!({ "session_id": "s" }));
+    for _ in 1..=4 {
+        assert_eq!(client.receive()["error"]["code"], -32029);
+    }
+    assert_eq!(client.close(), Ended::InputEnded);
+    assert!(log.flush(Instant::now() + Duration::from_secs(30)));
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |field: &str| -> Vec<&Value> { lines.iter().map(|line| &line[field]).collect() };
+    assert_eq!(of("event"), ["start_refused", "write", "terminate"]);
+    assert_eq!(of("outcome"), ["TOO_MANY_CALLS"; 3]);
+    assert_eq!(lines[0]["command_id"], "c");
+    assert_eq!(lines[1]["session_id"], "s");
+    assert!(!text.contains("secret"));
 }
 
 #[test]

@@ -68,7 +68,8 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
         Tool::new(
             STATUS,
             "Returns the session's snapshot at once: status (RUNNING, TERMINATING, or final: EXITED, TERMINATED, FAILED), \
-             exit_code, cursors. To wait for the end, use terminal_read with wait_ms.",
+             exit_code, cursors. To wait for the end, use terminal_read with wait_ms. Without session_id: all sessions, the \
+             newest first.",
             schema::input::<args::Status>(),
         )
         .with_title("Show a session")
@@ -97,9 +98,10 @@ fn hints() -> ToolAnnotations {
 
 fn output_schema(tool: &str) -> Arc<JsonObject> {
     match tool {
-        READ => schema::output(schema::page(), schema::cursors()),
-        WRITE => schema::output(schema::written(), schema::uncertainty()),
-        _ => schema::output(schema::snapshot(), json!({})),
+        READ => schema::output(&[schema::page()], schema::cursors()),
+        WRITE => schema::output(&[schema::written()], schema::uncertainty()),
+        STATUS => schema::output(&[schema::snapshot(), schema::sessions()], json!({})),
+        _ => schema::output(&[schema::snapshot()], json!({})),
     }
 }
 
@@ -241,7 +243,8 @@ pub(super) mod tests {
         for tool in tools.as_array().unwrap() {
             assert_eq!(tool["inputSchema"]["additionalProperties"], false);
             assert_eq!(tool["outputSchema"]["type"], "object");
-            assert_eq!(tool["outputSchema"]["oneOf"].as_array().unwrap().len(), 2);
+            let bodies = tool["outputSchema"]["oneOf"].as_array().unwrap().len();
+            assert_eq!(bodies, if tool["name"] == STATUS { 3 } else { 2 });
         }
     }
 

@@ -22,12 +22,21 @@ use nix::{
 
 use super::CwdRefused;
 
-/// Opens `path` for `fchdir` if it is a directory that may be entered and that lies in one of `roots`, both taken
-/// with links resolved now. The descriptor is `O_PATH` and closes on exec.
+/// A directory that a child may work in.
+#[derive(Debug)]
+pub struct Directory {
+    /// For `fchdir`: `O_PATH`, closes on exec.
+    pub descriptor: OwnedFd,
+    /// Where it was when it was checked, links resolved.
+    pub place: PathBuf,
+}
+
+/// Opens `path` if it is a directory that may be entered and that lies in one of `roots`, both taken with links
+/// resolved now.
 ///
 /// # Errors
 /// See [`CwdRefused`]. A root that is no longer there allows nothing.
-pub fn open_cwd(path: &Path, roots: &[PathBuf]) -> Result<OwnedFd, CwdRefused> {
+pub fn open_cwd(path: &Path, roots: &[PathBuf]) -> Result<Directory, CwdRefused> {
     if !path.is_absolute() {
         return Err(CwdRefused::NotAbsolute);
     }
@@ -41,7 +50,10 @@ pub fn open_cwd(path: &Path, roots: &[PathBuf]) -> Result<OwnedFd, CwdRefused> {
         };
         // Path::starts_with compares components, so `/srv/work-evil` is not inside `/srv/work`.
         if place.starts_with(&real_root) {
-            return Ok(directory);
+            return Ok(Directory {
+                descriptor: directory,
+                place,
+            });
         }
     }
     Err(CwdRefused::OutsideRoots)
@@ -132,7 +144,7 @@ mod tests {
         }
 
         fn open(&self, below: &str) -> Result<OwnedFd, CwdRefused> {
-            open_cwd(Path::new(&self.path(below)), &self.roots)
+            open_cwd(Path::new(&self.path(below)), &self.roots).map(|opened| opened.descriptor)
         }
 
         fn refused(&self, below: &str) -> CwdRefused {

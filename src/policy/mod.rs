@@ -7,7 +7,7 @@ mod cwd;
 mod env;
 mod executable;
 
-pub use cwd::open_cwd;
+pub use cwd::{Directory, open_cwd};
 pub use env::child_env;
 pub use executable::vet_executable;
 

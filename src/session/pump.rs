@@ -91,6 +91,7 @@ fn take_in(
     thread: &IoThread,
 ) -> Block {
     let mut scratch = thread.scratch.borrow_mut();
+    let read = block.filled().len() as u64;
     // Validation and counting happen before the lock is taken: a page that is being cut waits for a copy at most.
     let decoded = decoder.decode(block.filled(), &mut scratch);
     let head = decoded.head;
@@ -100,6 +101,7 @@ fn take_in(
     };
     if head.is_none() && text.is_empty() {
         // Part of one character: nothing to show yet.
+        session.state().printed(read, SystemTime::now());
         return reuse(block);
     }
     let count = code_points(text);
@@ -118,7 +120,7 @@ fn take_in(
             Some(block)
         }
     };
-    state.last_activity = now;
+    state.printed(read, now);
     drop(state);
     session.changed.notify_waiters();
     match next {

@@ -22,6 +22,17 @@ impl Status {
     pub fn is_final(self) -> bool {
         matches!(self, Status::Exited | Status::Terminated | Status::Failed)
     }
+
+    /// Its name in every answer and log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Running => "RUNNING",
+            Status::Terminating => "TERMINATING",
+            Status::Exited => "EXITED",
+            Status::Terminated => "TERMINATED",
+            Status::Failed => "FAILED",
+        }
+    }
 }
 
 /// Why a session ended, or is ending.
@@ -35,6 +46,18 @@ pub enum Reason {
     Timeout,
     /// The server shut down.
     Shutdown,
+}
+
+impl Reason {
+    /// Its name in every answer and log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Natural => "natural",
+            Reason::User => "user",
+            Reason::Timeout => "timeout",
+            Reason::Shutdown => "shutdown",
+        }
+    }
 }
 
 /// Whether more output may come.
@@ -79,6 +102,10 @@ pub struct Snapshot {
     pub last_activity_at: SystemTime,
     /// When the status became final.
     pub ended_at: Option<SystemTime>,
+    /// When it last printed.
+    pub last_output_at: Option<SystemTime>,
+    /// Bytes read of its stdout and stderr, before decoding, those of evicted text included.
+    pub output_bytes: u64,
     /// See [`Output`].
     pub output: Output,
     /// Whether anything was evicted.

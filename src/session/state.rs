@@ -47,10 +47,23 @@ pub struct State {
     pub input_uncertain: bool,
     /// Last output, input or change of status.
     pub last_activity: SystemTime,
+    /// Last output.
+    pub last_output: Option<SystemTime>,
+    /// Bytes read of both pipes.
+    pub output_bytes: u64,
     /// When the status became final.
     pub ended: Option<SystemTime>,
     /// Not yet taken up by the driver.
     pub end_request: Option<EndRequest>,
+}
+
+impl State {
+    /// Takes note of bytes that were read of one of the pipes.
+    pub fn printed(&mut self, bytes: u64, now: SystemTime) {
+        self.output_bytes += bytes;
+        self.last_output = Some(now);
+        self.last_activity = now;
+    }
 }
 
 /// One session. See the module.
@@ -95,6 +108,8 @@ impl Session {
                 stdin_closed,
                 input_uncertain: false,
                 last_activity: now,
+                last_output: None,
+                output_bytes: 0,
                 ended: None,
                 end_request: None,
             }),
@@ -108,6 +123,11 @@ impl Session {
     /// Unguessable name.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The leader's.
+    pub fn process_id(&self) -> i32 {
+        self.pid
     }
 
     /// The approved command that it runs.
@@ -140,6 +160,8 @@ impl Session {
             created_at: self.created,
             last_activity_at: state.last_activity,
             ended_at: state.ended,
+            last_output_at: state.last_output,
+            output_bytes: state.output_bytes,
             output: state.output,
             truncated: state.log.truncated(),
             cpu_ms: exit.map(|exit| u64::try_from(exit.cpu.as_millis()).unwrap_or(u64::MAX)),

@@ -13,7 +13,7 @@ use crate::{
     io::{Backend, READ_BYTES, Runtime, Watch},
     process::{Census, Nursery, Spawned},
     session::{Session, driver, input::WriteJob, io_thread::IoThread},
-    supervisor::table::Table,
+    supervisor::{table::Table, trail::Ends},
     text::utf8::Scratch,
 };
 
@@ -42,11 +42,12 @@ pub struct Adoption {
 ///
 /// # Errors
 /// The thread can't be started, or its runtime can't: the backend's reason.
-pub fn start(
+pub(super) fn start(
     backend: Backend,
     slab: Slab,
     nursery: Arc<Nursery>,
     table: Arc<Table>,
+    ends: Arc<Ends>,
     retention: Duration,
 ) -> io::Result<(mpsc::Sender<Adoption>, JoinHandle<()>)> {
     let (sender, mut adoptions) = mpsc::channel::<Adoption>(QUEUE);
@@ -72,6 +73,7 @@ pub fn start(
                         adoption,
                         Rc::clone(&shared),
                         Arc::clone(&table),
+                        Arc::clone(&ends),
                         retention,
                     ));
                 }
@@ -102,7 +104,13 @@ async fn watch(nursery: Arc<Nursery>) {
     }
 }
 
-async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, retention: Duration) {
+async fn host(
+    adoption: Adoption,
+    shared: Rc<IoThread>,
+    table: Arc<Table>,
+    ends: Arc<Ends>,
+    retention: Duration,
+) {
     let Adoption {
         session,
         child,
@@ -125,6 +133,7 @@ async fn host(adoption: Adoption, shared: Rc<IoThread>, table: Arc<Table>, reten
         Rc::clone(&shared),
     )
     .await;
+    ends.tell(session.id());
     let end = session.snapshot();
     tracing::info!(
         session = session.id(),

@@ -2,7 +2,7 @@
 
 use std::{
     future::Future,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
@@ -20,9 +20,10 @@ use tokio::{
 
 use crate::{
     arena::{Budget, CursorError, Page, PageLimits, RecordLog, Slab, max_blocks},
+    audit::{Client, Log},
     config::{Config, Profile, StdinKind, limits},
     io::Backend,
-    policy::{child_env, open_cwd, vet_executable},
+    policy::{Directory, child_env, open_cwd, vet_executable},
     process::{Launch, Nursery, SpawnError, Spawned, spawn},
     session::{
         Session,
@@ -34,6 +35,7 @@ use crate::{
         engine::{self, Adoption},
         refusal::Refusal,
         table::Table,
+        trail::{self, Ends, StartTrail, WriteTrail},
     },
 };
 
@@ -51,6 +53,8 @@ pub struct StartRequest {
     pub env: Vec<(String, String)>,
     /// Lifetime; the profile's or the config's default when absent. In range.
     pub timeout: Option<Duration>,
+    /// Who asks.
+    pub client: Option<Client>,
 }
 
 /// What stands beside a page. Consistent with the page: both were taken under one lock.
@@ -90,11 +94,13 @@ struct Shared {
     adoptions: mpsc::Sender<Adoption>,
     /// One permit for each start that may be in its thread.
     launches: Arc<Semaphore>,
+    log: Log,
+    ends: Arc<Ends>,
 }
 
 impl Handle {
     /// Reserves the arena and starts the I/O thread. The thread ends when the last handle is gone, and its sessions with it.
-    /// Children are started by `nursery`.
+    /// Children are started by `nursery`; what clients had done goes to `log`.
     ///
     /// # Errors
     /// The arena's address space, the thread or its runtime can't be had.
@@ -102,18 +108,21 @@ impl Handle {
         config: Config,
         backend: Backend,
         nursery: Arc<Nursery>,
+        log: Log,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let per_record = max_blocks(config.buffer_bytes);
         // Two reads are in flight for each session whose pipes are open: up to `max_sessions` that run and, for a
         // second after their end, finals that still drain; those are retained, so `max_records` bounds both.
         let slab = Slab::new(config.max_records * (per_record + limits::READS_PER_SESSION))?;
         let table = Arc::new(Table::new(config.max_sessions, config.max_records));
+        let ends = Arc::new(Ends::new(log.clone()));
         let retention = Duration::from_secs(config.retention_seconds);
         let (adoptions, thread) = engine::start(
             backend,
             slab.clone(),
             Arc::clone(&nursery),
             Arc::clone(&table),
+            Arc::clone(&ends),
             retention,
         )?;
         let shared = Arc::new(Shared {
@@ -123,6 +132,8 @@ impl Handle {
             nursery,
             adoptions,
             launches: Arc::new(Semaphore::new(LAUNCHES)),
+            log,
+            ends,
         });
         Ok((Self { shared }, thread))
     }
@@ -136,6 +147,20 @@ impl Handle {
         request: StartRequest,
         cancelled: impl Future<Output = ()>,
     ) -> Result<Snapshot, Refusal> {
+        let mut trail = StartTrail::of(&self.shared.log, &request);
+        let started = self.start_on(request, cancelled, trail.as_mut()).await;
+        if let (Some(trail), Err(refusal)) = (&mut trail, &started) {
+            trail.refused(refusal);
+        }
+        started
+    }
+
+    async fn start_on(
+        &self,
+        request: StartRequest,
+        cancelled: impl Future<Output = ()>,
+        trail: Option<&mut StartTrail<'_>>,
+    ) -> Result<Snapshot, Refusal> {
         let config = &self.shared.config;
         let profile = config
             .command(&request.command_id)
@@ -145,7 +170,8 @@ impl Handle {
             Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms))
         });
 
-        let child = self.launch_in_thread(profile.clone(), request).await?;
+        let client = request.client.clone();
+        let (child, cwd) = self.launch_in_thread(profile.clone(), request).await?;
         let place = self
             .shared
             .adoptions
@@ -169,6 +195,10 @@ impl Handle {
         ));
         // Before the session's tasks run: what a start answers is a session that runs, however soon it ends.
         let snapshot = session.snapshot();
+        if let Some(trail) = trail {
+            trail.started(&session, &cwd, timeout);
+        }
+        self.shared.ends.expect(&session, client);
         let closed = reservation.commit(Arc::clone(&session));
         place.send(Adoption {
             session: Arc::clone(&session),
@@ -194,7 +224,7 @@ impl Handle {
         &self,
         profile: Profile,
         request: StartRequest,
-    ) -> Result<Spawned, Refusal> {
+    ) -> Result<(Spawned, PathBuf), Refusal> {
         let slot = Arc::clone(&self.shared.launches)
             .acquire_owned()
             .await
@@ -219,6 +249,12 @@ impl Handle {
     /// The session as it is now.
     pub fn status(&self, session_id: &str) -> Result<Snapshot, Refusal> {
         Ok(self.shared.table.find(session_id)?.snapshot())
+    }
+
+    /// Every retained session as it is now, the newest first.
+    pub fn sessions(&self) -> Vec<Snapshot> {
+        let sessions = self.shared.table.newest_first();
+        sessions.iter().map(|session| session.snapshot()).collect()
     }
 
     /// Copies a page into `page`, waiting up to `wait` while there is nothing at `cursor` and more may come.
@@ -278,51 +314,37 @@ impl Handle {
         session_id: &str,
         text: String,
         close_stdin: bool,
+        client: Option<Client>,
         cancelled: C,
     ) -> impl Future<Output = Result<Written, Refusal>> + Send + use<C>
     where
         C: Future<Output = ()> + Send,
     {
-        let queued = self.queue_write(session_id, text, close_stdin);
+        let mut trail = WriteTrail::of(&self.shared.log, client, session_id, &text, close_stdin);
+        let found = self.shared.table.find(session_id);
+        if let (Some(trail), Ok(session)) = (&mut trail, &found) {
+            trail.found(session);
+        }
+        let queued = found.and_then(|session| self.queue_write(session, text, close_stdin));
         async move {
-            let (session, mut end) = queued?;
-            tokio::pin!(cancelled);
-            let end = tokio::select! {
-                biased;
-                // First: the answer to a cancelled call never reaches the client, who then can't tell that the write
-                // was through already. Only the session can still say so.
-                () = cancelled => {
-                    session.abandon_input();
-                    end.await
-                }
-                end = &mut end => end,
+            let written = match queued {
+                Ok((session, end)) => await_write(&session, end, cancelled).await,
+                Err(refusal) => Err(refusal),
             };
-            match end.map_err(|_| Refusal::SessionNotRunning { accepted: 0 })? {
-                WriteEnd::Done {
-                    accepted,
-                    stdin_closed,
-                    next_cursor,
-                } => Ok(Written {
-                    accepted,
-                    stdin_closed,
-                    next_cursor,
-                }),
-                WriteEnd::Backpressure { accepted } => Err(Refusal::InputBackpressure { accepted }),
-                WriteEnd::Uncertain { accepted } => Err(Refusal::InputUncertain { accepted }),
-                WriteEnd::Closed { accepted } => Err(Refusal::StdinClosed { accepted }),
-                WriteEnd::NotRunning { accepted } => Err(Refusal::SessionNotRunning { accepted }),
+            if let Some(trail) = &mut trail {
+                trail.ended(written.as_ref().map(|written| written.accepted));
             }
+            written
         }
     }
 
     fn queue_write(
         &self,
-        session_id: &str,
+        session: Arc<Session>,
         text: String,
         close: bool,
     ) -> Result<(Arc<Session>, oneshot::Receiver<WriteEnd>), Refusal> {
         let max = self.shared.config.max_input_bytes;
-        let session = self.shared.table.find(session_id)?;
         if text.len() > max {
             return Err(Refusal::InputTooLarge {
                 bytes: text.len(),
@@ -342,14 +364,36 @@ impl Handle {
         }
     }
 
-    /// Ends the session's group and resolves when its end is confirmed, or can't be.
+    /// Ends the session's group and resolves when its end is confirmed, or can't be. When `hurry` resolves first, the
+    /// grace is cut to that of a shutdown.
     ///
     /// # Cancel safety
     /// The end goes on when the future is dropped.
-    pub async fn terminate(&self, session_id: &str, grace: Duration) -> Result<Snapshot, Refusal> {
-        let session = self.shared.table.find(session_id)?;
+    pub async fn terminate(
+        &self,
+        session_id: &str,
+        grace: Duration,
+        client: Option<Client>,
+        hurry: impl Future<Output = ()>,
+    ) -> Result<Snapshot, Refusal> {
+        let found = self.shared.table.find(session_id);
+        trail::terminate(
+            &self.shared.log,
+            client.as_ref(),
+            session_id,
+            grace,
+            found.as_deref(),
+        );
+        let session = found?;
         session.request_end(Reason::User, grace);
-        session.ended().await;
+        tokio::select! {
+            biased;
+            () = session.ended() => {}
+            () = hurry => {
+                session.request_end(Reason::User, DEFAULT_GRACE);
+                session.ended().await;
+            }
+        }
         Ok(session.snapshot())
     }
 
@@ -368,6 +412,58 @@ impl Handle {
             session.ended().await;
         }
     }
+
+    /// Where calls that never reach a session are told of.
+    pub fn log(&self) -> &Log {
+        &self.shared.log
+    }
+
+    /// Resolves when the log has the end of every session, which comes with the last of its output. At once without a log.
+    ///
+    /// # Cancel safety
+    /// Dropping it changes nothing.
+    pub async fn ends_logged(&self) {
+        self.shared.ends.all_told().await;
+    }
+
+    /// Logs of every session whose end the log doesn't have how it stands: the last thing to do with the sessions.
+    pub fn log_open_ends(&self) {
+        self.shared.ends.tell_all();
+    }
+}
+
+/// Waits until a queued write is through, or cut off.
+async fn await_write(
+    session: &Session,
+    mut end: oneshot::Receiver<WriteEnd>,
+    cancelled: impl Future<Output = ()>,
+) -> Result<Written, Refusal> {
+    tokio::pin!(cancelled);
+    let end = tokio::select! {
+        biased;
+        // First: the answer to a cancelled call never reaches the client, who then can't tell that the write was through
+        // already. Only the session can still say so.
+        () = cancelled => {
+            session.abandon_input();
+            end.await
+        }
+        end = &mut end => end,
+    };
+    match end.map_err(|_| Refusal::SessionNotRunning { accepted: 0 })? {
+        WriteEnd::Done {
+            accepted,
+            stdin_closed,
+            next_cursor,
+        } => Ok(Written {
+            accepted,
+            stdin_closed,
+            next_cursor,
+        }),
+        WriteEnd::Backpressure { accepted } => Err(Refusal::InputBackpressure { accepted }),
+        WriteEnd::Uncertain { accepted } => Err(Refusal::InputUncertain { accepted }),
+        WriteEnd::Closed { accepted } => Err(Refusal::StdinClosed { accepted }),
+        WriteEnd::NotRunning { accepted } => Err(Refusal::SessionNotRunning { accepted }),
+    }
 }
 
 impl From<CursorError> for Refusal {
@@ -379,17 +475,22 @@ impl From<CursorError> for Refusal {
     }
 }
 
-/// Everything of a start that may block: resolving the directory, opening it, executing.
-fn launch(shared: &Shared, profile: &Profile, request: &StartRequest) -> Result<Spawned, Refusal> {
+/// Everything of a start that may block: resolving the directory, opening it, executing. Returns where the child is, too.
+fn launch(
+    shared: &Shared,
+    profile: &Profile,
+    request: &StartRequest,
+) -> Result<(Spawned, PathBuf), Refusal> {
     let config = &shared.config;
     let variables = child_env(profile, &request.env).map_err(Refusal::Env)?;
     let cwd = match &request.cwd {
         Some(cwd) => Path::new(cwd),
         None => profile.cwd.as_deref().unwrap_or(&config.default_cwd),
     };
-    let cwd = open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
+    let Directory { descriptor, place } =
+        open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
     vet_executable(Path::new(&profile.argv[0])).map_err(Refusal::Executable)?;
-    let launch = Launch::new(&profile.argv, &variables, cwd, profile.stdin);
+    let launch = Launch::new(&profile.argv, &variables, descriptor, profile.stdin);
     launch
         .map(|launch| {
             launch
@@ -398,97 +499,9 @@ fn launch(shared: &Shared, profile: &Profile, request: &StartRequest) -> Result<
         })
         .and_then(|launch| launch.sandboxed(profile.sandbox.as_ref()))
         .and_then(|launch| spawn(&launch, &shared.nursery))
+        .map(|child| (child, place))
         .map_err(Refusal::StartFailed)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::{pending, ready};
-
-    use super::*;
-    use crate::arena::Unit;
-
-    /// A host that approves one command.
-    fn host(argv: &[&str]) -> Handle {
-        let mut config = Config::demo(Path::new("/"), Path::new("/nonexistent"));
-        config.commands.truncate(1);
-        config.commands[0].id = "job".to_owned();
-        config.commands[0].argv = argv.iter().map(|&arg| arg.to_owned()).collect();
-        let nursery = Arc::new(Nursery::start().unwrap());
-        Handle::start_engine(config, Backend::Epoll, nursery)
-            .unwrap()
-            .0
-    }
-
-    async fn start(host: &Handle) -> Result<Snapshot, Refusal> {
-        let request = StartRequest {
-            command_id: "job".to_owned(),
-            ..StartRequest::default()
-        };
-        host.start(request, pending()).await
-    }
-
-    #[tokio::test]
-    async fn a_write_that_was_through_when_its_cancellation_came_is_uncertain_all_the_same() {
-        let host = host(&["/bin/cat"]);
-        let session = start(&host).await.unwrap().session_id;
-        let cancelled = host.write(&session, "one".to_owned(), false, ready(()));
-        // Writes of a session are made in order: once this one is answered, so is the first.
-        let after = host.write(&session, "two".to_owned(), false, pending());
-        assert_eq!(after.await.unwrap().accepted, 3);
-        assert_eq!(cancelled.await.unwrap().accepted, 3);
-
-        let snapshot = host.status(&session).unwrap();
-        assert!(snapshot.input_uncertain && snapshot.stdin_closed);
-        let late = host.write(&session, "three".to_owned(), false, pending());
-        assert!(matches!(
-            late.await,
-            Err(Refusal::InputUncertain { accepted: 0 } | Refusal::SessionNotRunning { .. })
-        ));
-        let limits = PageLimits {
-            bytes: 64,
-            records: 64,
-            unit: Unit::Runs,
-        };
-        let mut page = Page::default();
-        let wait = Duration::from_secs(2);
-        host.read(&session, 0, limits, wait, pending(), &mut page)
-            .await
-            .unwrap();
-        assert!(
-            page.text.starts_with("one"),
-            "what was written stays written"
-        );
-        host.shut_down(Duration::ZERO).await;
-    }
-
-    /// The soft limit only, so that it can be raised again.
-    fn limit_memory(bytes: u64) {
-        use nix::sys::resource::{Resource, getrlimit, setrlimit};
-        let (_, hard) = getrlimit(Resource::RLIMIT_AS).unwrap();
-        setrlimit(Resource::RLIMIT_AS, bytes.min(hard), hard).unwrap();
-    }
-
-    #[test]
-    fn a_start_that_can_have_no_thread_is_refused_and_the_next_one_works() {
-        crate::process::testing::in_own_process(
-            "supervisor::handle::tests::inner_no_thread",
-            "exec",
-        );
-    }
-
-    #[tokio::test]
-    #[ignore = "limits the memory of its process; started by the test above"]
-    async fn inner_no_thread() {
-        let host = host(&["/bin/true"]);
-        limit_memory(1 << 20);
-        let refused = start(&host).await;
-        limit_memory(u64::MAX);
-        assert_eq!(
-            refused.unwrap_err(),
-            Refusal::StartFailed(SpawnError::OutOfProcesses)
-        );
-        start(&host).await.unwrap();
-        host.shut_down(Duration::ZERO).await;
-    }
-}
+mod tests;

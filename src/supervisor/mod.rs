@@ -4,9 +4,11 @@
 //!   for the I/O thread
 //! - `table` keeps the limits and the retained sessions
 //! - `engine` is the I/O thread
-//! - `refusal` says why something was not done
+//! - `refusal` says why something was not done, and by which name
+//! - `trail` tells the audit log of it all
 
 pub mod engine;
 pub mod handle;
 pub mod refusal;
 pub mod table;
+mod trail;

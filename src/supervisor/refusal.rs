@@ -1,10 +1,82 @@
 //! Why the supervisor did not do what was asked; one variant per thing that the caller does next.
 
+use serde::{Serialize, Serializer};
+
 use crate::{
     config::Doubt,
     policy::{CwdRefused, EnvRefused},
     process::SpawnError,
 };
+
+/// Why a call failed, for programs: the names that answers and logs carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The arguments are no arguments of the tool.
+    InvalidArgument,
+    /// See [`Refusal::CommandNotFound`].
+    CommandNotFound,
+    /// See [`Refusal::Cwd`].
+    CwdNotAllowed,
+    /// See [`Refusal::Env`].
+    EnvNotAllowed,
+    /// See [`Refusal::StartFailed`].
+    StartFailed,
+    /// See [`Refusal::SessionLimit`].
+    SessionLimit,
+    /// See [`Refusal::RecordLimit`].
+    RecordLimit,
+    /// See [`Refusal::SessionNotFound`].
+    SessionNotFound,
+    /// See [`Refusal::SessionNotRunning`].
+    SessionNotRunning,
+    /// See [`Refusal::CursorExpired`].
+    CursorExpired,
+    /// See [`Refusal::InvalidCursor`].
+    InvalidCursor,
+    /// See [`Refusal::InputTooLarge`].
+    InputTooLarge,
+    /// See [`Refusal::InputBackpressure`].
+    InputBackpressure,
+    /// See [`Refusal::InputUncertain`].
+    InputUncertain,
+    /// See [`Refusal::StdinClosed`].
+    StdinClosed,
+    /// See [`Refusal::ShuttingDown`].
+    ShuttingDown,
+    /// See [`Refusal::Internal`].
+    Internal,
+}
+
+impl Code {
+    /// The name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::InvalidArgument => "INVALID_ARGUMENT",
+            Code::CommandNotFound => "COMMAND_NOT_FOUND",
+            Code::CwdNotAllowed => "CWD_NOT_ALLOWED",
+            Code::EnvNotAllowed => "ENV_NOT_ALLOWED",
+            Code::StartFailed => "START_FAILED",
+            Code::SessionLimit => "SESSION_LIMIT",
+            Code::RecordLimit => "RECORD_LIMIT",
+            Code::SessionNotFound => "SESSION_NOT_FOUND",
+            Code::SessionNotRunning => "SESSION_NOT_RUNNING",
+            Code::CursorExpired => "CURSOR_EXPIRED",
+            Code::InvalidCursor => "INVALID_CURSOR",
+            Code::InputTooLarge => "INPUT_TOO_LARGE",
+            Code::InputBackpressure => "INPUT_BACKPRESSURE",
+            Code::InputUncertain => "INPUT_UNCERTAIN",
+            Code::StdinClosed => "STDIN_CLOSED",
+            Code::ShuttingDown => "SHUTTING_DOWN",
+            Code::Internal => "INTERNAL",
+        }
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,4 +148,42 @@ pub enum Refusal {
     ShuttingDown,
     /// A fault of this program; the text says which for its log.
     Internal(&'static str),
+}
+
+impl Refusal {
+    /// What it is called outside.
+    pub fn code(&self) -> Code {
+        match self {
+            Refusal::CommandNotFound => Code::CommandNotFound,
+            // The kernel could not say, which is no verdict on the path.
+            Refusal::Cwd(CwdRefused::Unavailable(_))
+            | Refusal::Executable(_)
+            | Refusal::StartFailed(_) => Code::StartFailed,
+            Refusal::Cwd(_) => Code::CwdNotAllowed,
+            Refusal::Env(_) => Code::EnvNotAllowed,
+            Refusal::SessionLimit { .. } => Code::SessionLimit,
+            Refusal::RecordLimit { .. } => Code::RecordLimit,
+            Refusal::SessionNotFound => Code::SessionNotFound,
+            Refusal::SessionNotRunning { .. } => Code::SessionNotRunning,
+            Refusal::CursorExpired { .. } => Code::CursorExpired,
+            Refusal::InvalidCursor { .. } => Code::InvalidCursor,
+            Refusal::InputTooLarge { .. } => Code::InputTooLarge,
+            Refusal::InputBackpressure { .. } => Code::InputBackpressure,
+            Refusal::InputUncertain { .. } => Code::InputUncertain,
+            Refusal::StdinClosed { .. } => Code::StdinClosed,
+            Refusal::ShuttingDown => Code::ShuttingDown,
+            Refusal::Internal(_) => Code::Internal,
+        }
+    }
+
+    /// Bytes of a refused write that the pipe took all the same.
+    pub fn accepted_bytes(&self) -> usize {
+        match self {
+            Refusal::SessionNotRunning { accepted }
+            | Refusal::InputBackpressure { accepted }
+            | Refusal::InputUncertain { accepted }
+            | Refusal::StdinClosed { accepted } => *accepted,
+            _ => 0,
+        }
+    }
 }

@@ -25,9 +25,18 @@ pub struct Table {
 
 #[derive(Debug, Default)]
 struct Inner {
-    sessions: HashMap<String, Arc<Session>>,
+    sessions: HashMap<String, Retained>,
+    /// Sessions that were ever here.
+    count: u64,
     starting: usize,
     closed: bool,
+}
+
+#[derive(Debug)]
+struct Retained {
+    session: Arc<Session>,
+    /// In the order of the starts, which a clock that is set could not tell.
+    number: u64,
 }
 
 impl Table {
@@ -56,7 +65,7 @@ impl Table {
         let running = inner
             .sessions
             .values()
-            .filter(|session| !session.is_final())
+            .filter(|retained| !retained.session.is_final())
             .count();
         if running + inner.starting >= self.max_sessions {
             return Err(Refusal::SessionLimit {
@@ -79,8 +88,19 @@ impl Table {
         self.lock()
             .sessions
             .get(id)
-            .cloned()
+            .map(|retained| Arc::clone(&retained.session))
             .ok_or(Refusal::SessionNotFound)
+    }
+
+    /// Every retained session, the newest first.
+    pub fn newest_first(&self) -> Vec<Arc<Session>> {
+        let inner = self.lock();
+        let mut retained: Vec<&Retained> = inner.sessions.values().collect();
+        retained.sort_unstable_by_key(|retained| std::cmp::Reverse(retained.number));
+        retained
+            .into_iter()
+            .map(|retained| Arc::clone(&retained.session))
+            .collect()
     }
 
     /// Forgets a final session.
@@ -94,7 +114,10 @@ impl Table {
     pub fn close(&self) -> Vec<Arc<Session>> {
         let mut inner = self.lock();
         inner.closed = true;
-        inner.sessions.values().cloned().collect()
+        let retained = inner.sessions.values();
+        retained
+            .map(|retained| Arc::clone(&retained.session))
+            .collect()
     }
 
     /// Resolves when no start is under way any more. Meant for a closed table.
@@ -125,7 +148,10 @@ impl Reservation {
     /// the session like all others.
     pub fn commit(self, session: Arc<Session>) -> bool {
         let mut inner = self.table.lock();
-        let earlier = inner.sessions.insert(session.id().to_owned(), session);
+        let number = inner.count;
+        inner.count += 1;
+        let id = session.id().to_owned();
+        let earlier = inner.sessions.insert(id, Retained { session, number });
         assert!(earlier.is_none(), "I8: session ids are unique");
         inner.closed
     }

@@ -1,4 +1,4 @@
-//! From the bytes that a child writes to text: incremental UTF-8 decoding, and counting.
+//! From the bytes that a child writes to text: incremental UTF-8 decoding, and counting. Also how instants are written.
 //!
 //! The layer knows neither pipes nor logs: it is given slices and gives back slices. It contains
 //! no `unsafe`: whatever it calls text was validated by a decoder that returns `&str`.
@@ -6,7 +6,10 @@
 pub mod matcher;
 pub mod pattern;
 mod replace;
+mod time;
 pub mod utf8;
+
+pub use time::rfc3339;
 
 /// Number of code points in `text`.
 pub fn code_points(text: &str) -> usize {

@@ -3,6 +3,8 @@
 mod common;
 
 mod arguments;
+mod audit;
+mod audit_disk;
 mod client_gone;
 mod config_cli;
 mod config_fixtures;
@@ -12,6 +14,7 @@ mod executables;
 mod input;
 mod io_backend;
 mod lifecycle;
+mod listing;
 mod orphans;
 mod output;
 mod paging;

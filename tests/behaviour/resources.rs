@@ -136,13 +136,8 @@ fn children_have_default_signals_whatever_the_server_was_given() {
 #[test]
 fn umask_and_limits_are_those_that_the_server_got() {
     let owner = Owner::job("umask; ulimit -n; ulimit -c; ulimit -s");
-    let served = owner.command();
-    let mut command = std::process::Command::new("/bin/sh");
-    command.args([
-        "-c",
-        "umask 027; ulimit -S -n 300; ulimit -S -c 0; ulimit -S -s 4096; exec \"$0\" \"$@\"",
-    ]);
-    command.arg(served.get_program()).args(served.get_args());
+    let command =
+        owner.command_after("umask 027; ulimit -S -n 300; ulimit -S -c 0; ulimit -S -s 4096");
     let server = Server::spawn(owner, command);
     server.initialize();
     assert_eq!(

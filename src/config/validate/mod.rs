@@ -10,15 +10,18 @@ use super::{
     finding::{Findings, one_line, quoted},
     in_memory,
     limits::{self, defaults},
+    log_file,
 };
 
+mod audit_log;
 mod directories;
 mod executables;
 mod numbers;
 mod profiles;
 mod sandbox;
 
-use directories::{allowed_roots, directory_inside};
+use audit_log::audit_log;
+use directories::{absolute, allowed_roots, directory_inside};
 use executables::Executables;
 use numbers::{
     all_bytes, all_records, bounded, buffer_records, records_cover_sessions, timeout_below_maximum,
@@ -93,6 +96,7 @@ pub(super) fn check(draft: Draft, depth: Depth, findings: &mut Findings<'_>) -> 
         .map(|at| profile(at, &roots, &max_timeout_ms, &mut executables, findings))
         .collect::<Vec<_>>();
     let results = results(draft.results, findings);
+    let audit_log = optional(draft.audit_log, |at| audit_log(&at, findings));
 
     Some(Config {
         allowed_roots: roots.named?,
@@ -107,6 +111,7 @@ pub(super) fn check(draft: Draft, depth: Depth, findings: &mut Findings<'_>) -> 
         retention_seconds: retention_seconds?.value,
         max_input_bytes: in_memory(max_input_bytes?.value),
         results: results?,
+        audit_log: audit_log?,
     })
 }
 

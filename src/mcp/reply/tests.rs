@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::supervisor::refusal::Refusal;
+use crate::{session::snapshot::Status, supervisor::refusal::Refusal};
 
 fn body_of(result: &CallToolResult) -> String {
     result.content[0].as_text().unwrap().text.clone()
@@ -26,6 +26,8 @@ fn example() -> Snapshot {
         created_at: UNIX_EPOCH + Duration::from_millis(1_700_000_000_004),
         last_activity_at: UNIX_EPOCH + Duration::from_millis(1_700_000_001_000),
         ended_at: None,
+        last_output_at: None,
+        output_bytes: 0,
         output: Output::Open,
         truncated: false,
         cpu_ms: None,

@@ -128,6 +128,15 @@ impl Owner {
         command
     }
 
+    /// The same, in what a shell has made of itself with this command line first.
+    pub fn command_after(&self, line: &str) -> Command {
+        let served = self.command();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("{line}; exec \"$0\" \"$@\"")]);
+        command.arg(served.get_program()).args(served.get_args());
+        command
+    }
+
     /// Serves this config to a client that has shaken hands.
     pub fn serve(self) -> Server {
         let command = self.command();
