@@ -53,9 +53,10 @@
 //!
 //! # The way of a byte of stdout
 //!
-//! The kernel fills a `Block` (`io`) → `session::pump` → `text::utf8` finds the valid run and keeps up to three bytes of
-//! an unfinished character → `arena::record_log` adopts a well-filled block as an extent, or copies a small read into
-//! its tail block → evicts → wakes whoever waits. Nothing on this way allocates once the log is warm.
+//! The kernel fills a `Block`, with several reads while a busy writer goes on (`io`) → `session::pump` → `text::utf8` finds
+//! the valid run and keeps up to three bytes of an unfinished character → `arena::record_log` adopts a well-filled block
+//! as an extent, or copies a small read into its tail block → evicts → wakes whoever waits. Nothing on this way allocates
+//! once the log is warm.
 //!
 //! # The way of a `terminal_read`
 //!

@@ -25,7 +25,10 @@ use nix::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-use super::{READ_BYTES, Read, Stop, Write};
+use super::{
+    Read, Stop, Write,
+    gather::{TURN_BYTES, gather},
+};
 use crate::arena::Block;
 
 /// The read end of a pipe.
@@ -36,7 +39,7 @@ pub struct Source {
     /// Made by the first pause, since most pipes never need one.
     gate: Option<Gate>,
     /// Bytes read since this task last let the others run.
-    since_pause: usize,
+    taken: usize,
 }
 
 /// Keeps a pipe from waking this thread during a pause.
@@ -56,7 +59,7 @@ impl Source {
         Ok(Source {
             fd: register(fd, Interest::READABLE)?,
             gate: None,
-            since_pause: 0,
+            taken: 0,
         })
     }
 
@@ -115,10 +118,10 @@ impl Source {
 
     /// Contract and cancel safety: [`super::Source::read`].
     pub(super) async fn read(&mut self, mut block: Block, stop: &Stop) -> (Read, Block) {
-        if self.since_pause >= READ_BYTES {
+        if self.taken >= TURN_BYTES {
             // A pipe that is never empty would otherwise be read until tokio's budget for one task is used up, which
             // delays the others by milliseconds. The data of the read before has been handed on by now.
-            self.since_pause = 0;
+            self.taken = 0;
             tokio::task::yield_now().await;
         }
         if self.gate.as_ref().is_some_and(|gate| gate.shut) {
@@ -127,7 +130,7 @@ impl Source {
             if result != Err(Errno::EAGAIN)
                 && let Some(read) = Read::of(result)
             {
-                self.since_pause += block.filled().len();
+                self.taken += block.filled().len();
                 return (read, block);
             }
             if let Err(errno) = self.unmute() {
@@ -150,9 +153,9 @@ impl Source {
                     return (Read::Stopped, block);
                 };
                 guard.clear_ready();
-                self.since_pause = 0;
+                self.taken = 0;
             } else if let Some(read) = Read::of(result) {
-                self.since_pause += block.filled().len();
+                self.taken += block.filled().len();
                 return (read, block);
             }
         }
@@ -265,11 +268,9 @@ fn control(
     Errno::result(done).map(drop)
 }
 
-/// One read(2) straight into the block: its memory isn't initialised first, which would cost as much as the copy.
+/// Reads straight into the block: its memory isn't initialised first, which would cost as much as the copy.
 fn read_into(fd: BorrowedFd<'_>, block: &mut Block) -> Result<usize, Errno> {
-    let n = read(fd, block.spare_mut())?;
-    block.set_filled(n);
-    Ok(n)
+    gather(block, |spare| read(fd, spare))
 }
 
 fn timer() -> Result<OwnedFd, Errno> {

@@ -50,6 +50,7 @@ use crate::arena::Block;
 pub use crate::arena::READ_BYTES;
 
 mod epoll;
+mod gather;
 mod probe;
 mod runtime;
 #[cfg(test)]
@@ -177,7 +178,8 @@ impl Source {
         })
     }
 
-    /// Reads once into `block`, which is emptied first, and hands it back.
+    /// Waits until there is something to read, takes it into `block`, which is emptied first, and hands that back. What a
+    /// busy writer adds meanwhile is taken along.
     ///
     /// # Cancel safety
     /// None: dropping the future before its end loses the block and, on io_uring, bytes. Request `stop` and await it.
@@ -200,6 +202,9 @@ impl Source {
             source.mute();
         }
         timer.pause(duration).await;
+        if let Source::Uring(source) = self {
+            source.expect_data();
+        }
     }
 
     /// Asks for a pipe of `bytes`, rounded up by the kernel; works while data is in it. A pipe that holds more than 64 KiB

@@ -2,31 +2,35 @@
 //!
 //! Two ways of working take turns. *Seeking* lets the SIMD validator find the next error and
 //! copies the valid text before it; a validator restarts at each error, so this is good only while
-//! errors lie far apart. *Transcoding* takes a span of input through a table, with a fixed amount of
-//! work for each byte and no branch on its value, or, where the only bytes outside ASCII stand alone
-//! (8-bit text), copies between them. The span doubles as long as seeking finds nothing worth its
-//! start-up, and starts small again as soon as it does; there it deals with the other bytes of what
-//! was one damaged character.
+//! errors lie far apart. *Sorting* takes a span of input 64 bytes at a time: comparisons give one
+//! bit for each byte and class, shifts of those words tell of every byte whether it is kept,
+//! replaced or dropped, and nothing branches on its value. The span doubles as long as seeking finds
+//! nothing worth its start-up, and starts small again as soon as it does.
 //!
-//! Transcoded bytes are validated before they become text, so a wrong table could give wrong text
-//! or a panic but no invalid `str`. It costs a few per cent of the transcoding.
+//! Sorted bytes are validated before they become text, so a wrong sorting could give wrong text
+//! or a panic but no invalid `str`. It costs a tenth of the sorting.
 
 use simdutf8::compat::Utf8Error;
+use wide::u8x16;
 
 /// Valid text found by seeking that is worth another search.
 const WORTH_SEEKING: usize = 64;
-/// Input bytes that are transcoded between two searches: the first span, and the longest.
+/// Input bytes that are sorted between two searches: the first span, and the longest.
 const SPAN: std::ops::RangeInclusive<usize> = 16..=8192;
-/// Input bytes that are transcoded at a time; the output for them lies on the stack.
-const STRETCH: usize = 512;
-/// Bytes that are looked at together.
-const GROUP: usize = 64;
-/// Bytes that are copied together.
+/// Bytes that are sorted together, one for each bit of a word.
+const WINDOW: usize = 64;
+/// Bytes that are compared or copied together.
 const LANE: usize = 16;
-/// Bytes at the front of a group that are worth copying between lone bytes.
-const WORTH_COPYING: usize = 16;
-/// Output of one stretch, and what the last fixed-size stores may write behind it.
-const OUTPUT: usize = 3 * STRETCH + GROUP;
+/// Bytes of a window that aren't kept, up to which what lies between them is copied in lanes.
+const FEW: u32 = 12;
+/// What a window may write: three bytes for each of its own, and what the last store has beyond them.
+const ROOM: usize = {
+    assert!(3 * WINDOW + LANE <= 256);
+    // Places below 256 need no check, as the store at the last of them ends here.
+    256 + size_of::<u64>()
+};
+/// Output that is put together on the stack.
+const OUTPUT: usize = 4 * ROOM;
 
 const REPLACEMENT: &str = "\u{fffd}";
 /// U+FFFD as a little-endian word.
@@ -38,7 +42,6 @@ pub(super) fn replace(input: &[u8], error: Utf8Error, text: &mut String) {
     let mut rest = input;
     let mut found = Err(error);
     let mut span = *SPAN.start();
-    let mut output = [0; OUTPUT];
     loop {
         match found {
             Ok(valid) => {
@@ -57,247 +60,209 @@ pub(super) fn replace(input: &[u8], error: Utf8Error, text: &mut String) {
                 };
             }
         }
-        let mut left = span.min(rest.len());
-        // A shorter end may be nothing but an incomplete character, which seeking deals with.
-        while left > 3 {
-            let stretch = &rest[..left.min(STRETCH)];
-            let (consumed, written) = transcode(stretch, &mut output);
-            text.push_str(validated(&output[..written]));
-            rest = &rest[consumed..];
-            left -= consumed;
-        }
+        rest = sort(rest, span, text);
         found = simdutf8::compat::from_utf8(rest);
     }
 }
 
 /// Text that is valid unless this module is wrong.
 fn validated(bytes: &[u8]) -> &str {
-    simdutf8::basic::from_utf8(bytes).expect("transcoded text is valid UTF-8")
+    simdutf8::basic::from_utf8(bytes).expect("sorted text is valid UTF-8")
 }
 
-/// Transcodes one stretch. Returns how many bytes of it were consumed, all but an incomplete
-/// character at its end, and how many were written.
-fn transcode(input: &[u8], output: &mut [u8; OUTPUT]) -> (usize, usize) {
-    let mut at = 0;
+/// Appends the text of `span` bytes, of up to a window more, or of all there are. Returns what is left.
+fn sort<'a>(mut rest: &'a [u8], span: usize, text: &mut String) -> &'a [u8] {
+    let mut output = [0; OUTPUT];
     let mut written = 0;
-    let mut state = START;
-    // Bytes of an unfinished character; they are written already, and taken back if it fails.
-    let mut pending = 0;
-    while at < input.len() {
-        if state == START
-            && let Some(window) = input[at..].first_chunk::<{ GROUP + LANE }>()
-            && let (lone, len) = lone_bytes(window)
-            && len >= WORTH_COPYING
-        {
-            written = copy_between(window, lone, len, output, written);
-            at += len;
-            continue;
+    let mut left = span.min(rest.len());
+    while left > 0 {
+        let mut padded = [0; WINDOW + LANE];
+        let window = rest.first_chunk().unwrap_or_else(|| {
+            // ASCII behind the end, which completes no character.
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded
+        });
+        let sorted = Sorted::new(window, rest.len().min(WINDOW));
+        let room = output[written..].first_chunk_mut();
+        written += sorted.write(window, room.expect("it was emptied when less was left"));
+        rest = &rest[sorted.len..];
+        left = left.saturating_sub(sorted.len);
+        if written > OUTPUT - ROOM {
+            text.push_str(validated(&output[..written]));
+            written = 0;
         }
-        let group = &input[at..input.len().min(at + GROUP)];
-        for &byte in group {
-            let cell = ROWS[usize::from(byte)] >> state;
-            let action = &ACTIONS[usize::from(cell.to_le_bytes()[0] & ACTION_BITS)];
-            state = cell & STATE_BITS;
-            written -= pending & usize::from(action.taken_back);
-            let word = action.word | (u64::from(byte) * u64::from(action.place));
-            output[written..written + 8].copy_from_slice(&word.to_le_bytes());
-            written += usize::from(action.len);
-            pending = (pending & usize::from(action.kept)) + usize::from(action.added);
-        }
-        at += group.len();
     }
-    (at - pending, written - pending)
+    text.push_str(validated(&output[..written]));
+    rest
 }
 
-/// How many bytes at the front of the group are ASCII or stand alone between ASCII bytes, and the
-/// positions of those, as bits. A lone byte is an error whatever its value.
-fn lone_bytes(window: &[u8; GROUP + LANE]) -> (u64, usize) {
-    let mut high = 0;
-    for (index, word) in window[..GROUP].as_chunks::<8>().0.iter().enumerate() {
-        // Gathers the top bits of eight bytes in one byte: bit 8k+7 is moved to bit 56+k.
-        let bits = (u64::from_le_bytes(*word) & 0x8080_8080_8080_8080) >> 7;
-        high |= (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * index);
-    }
-    // The group's last byte may have a neighbour behind the group.
-    let joined = (high & (high >> 1)) | (high & (1 << (GROUP - 1)));
-    let len = joined.trailing_zeros();
-    (
-        high & 1u64.checked_shl(len).map_or(u64::MAX, |bit| bit - 1),
-        len as usize,
-    )
-}
-
-/// Copies the first `len` bytes of a group, with U+FFFD for each byte in `lone`. Returns the new end
-/// of the output. A lane may be read beyond the group, and written beyond that end.
-fn copy_between(
-    window: &[u8; GROUP + LANE],
-    mut lone: u64,
+/// What becomes of the bytes of a window. Bit `i` of a word is byte `i`.
+struct Sorted {
+    /// Bytes that are taken: of the window's first `len` all but a character that the window's end
+    /// may have cut, and those are the next window's.
     len: usize,
-    output: &mut [u8; OUTPUT],
-    mut written: usize,
-) -> usize {
-    let mut from = 0;
-    loop {
-        let to = (lone.trailing_zeros() as usize).min(len);
-        let mut copied = 0;
-        // One lane always: most gaps are shorter, and a test for none would be mispredicted.
+    /// Bytes of whole characters.
+    kept: u64,
+    /// First bytes of maximal subparts. The other bytes of those are neither kept nor replaced.
+    replaced: u64,
+}
+
+impl Sorted {
+    /// Sorts the first `len` bytes, at least 1, which start with a character or an error. More
+    /// behind them are looked at; by table 3-7 of the Unicode standard.
+    fn new(window: &[u8; WINDOW + LANE], len: usize) -> Sorted {
+        let from = |first| bits(window, |lane| lane.simd_ge(u8x16::splat(first)));
+        let is = |wanted| bits(window, |lane| lane.simd_eq(u8x16::splat(wanted)));
+        let (from_80, from_c0, from_c2) = (from(0x80), from(0xc0), from(0xc2));
+        let (from_e0, from_f0, from_f5) = (from(0xe0), from(0xf0), from(0xf5));
+        let continuing = from_80 & !from_c0;
+        let of_two = from_c2 & !from_e0;
+        let of_three = from_e0 & !from_f0;
+        let of_four = from_f0 & !from_f5;
+        let leading = of_two | of_three | of_four;
+
+        // Four leading bytes are followed by a part of the continuing bytes only.
+        let (from_90, from_a0) = (from(0x90), from(0xa0));
+        let refused = ((is(0xe0) << 1) & !from_a0)
+            | ((is(0xed) << 1) & from_a0)
+            | ((is(0xf0) << 1) & !from_90)
+            | ((is(0xf4) << 1) & from_90);
+        // Bytes that go on with the character before them.
+        let second = (leading << 1) & continuing & !refused;
+        let third = ((of_three | of_four) << 2) & (second << 1) & continuing;
+        let fourth = (of_four << 3) & (third << 1) & continuing;
+
+        // Leading bytes of characters that are whole.
+        let whole_two = of_two & (second >> 1);
+        let whole_three = of_three & (third >> 2);
+        let whole_four = of_four & (fourth >> 3);
+        let whole = whole_two | whole_three | whole_four;
+        let kept =
+            !from_80 | whole | (whole << 1) | ((whole_three | whole_four) << 2) | (whole_four << 3);
+
+        let stray = continuing & !(second | third | fourth);
+        let never = (from_c0 & !from_c2) | from_f5;
+        let replaced = stray | never | (leading & !whole);
+
+        // A leading byte near the window's end whose character is right as far as it goes.
+        let cut = (leading & (1 << 63))
+            | ((of_three | of_four) & (second >> 1) & (1 << 62))
+            | (of_four & (third >> 2) & (1 << 61));
+        let len = len.min(cut.trailing_zeros() as usize);
+        let taken = u64::MAX >> (WINDOW - len);
+        Sorted {
+            len,
+            kept: kept & taken,
+            replaced: replaced & taken,
+        }
+    }
+
+    /// Writes what becomes of the bytes, and returns how many bytes that are. More behind those are
+    /// overwritten.
+    fn write(&self, window: &[u8; WINDOW + LANE], room: &mut [u8; ROOM]) -> usize {
+        if self.kept.count_ones() + FEW >= self.len as u32 {
+            self.write_runs(window, room)
+        } else {
+            self.write_pairs(window, room)
+        }
+    }
+
+    /// Copies what lies between the bytes that aren't kept.
+    fn write_runs(&self, window: &[u8; WINDOW + LANE], room: &mut [u8; ROOM]) -> usize {
+        let mut others = !self.kept;
+        let mut from = 0;
+        let mut written = 0;
         loop {
-            let lane = &window[from + copied..from + copied + LANE];
-            output[written + copied..written + copied + LANE].copy_from_slice(lane);
-            copied += LANE;
-            if copied >= to - from {
-                break;
+            let to = (others.trailing_zeros() as usize).min(self.len);
+            let mut copied = 0;
+            // One lane always: most gaps are shorter, and a test for none would be mispredicted.
+            loop {
+                let lane = &window[from + copied..from + copied + LANE];
+                room[written + copied..written + copied + LANE].copy_from_slice(lane);
+                copied += LANE;
+                if copied >= to - from {
+                    break;
+                }
             }
+            written += to - from;
+            if to == self.len {
+                return written;
+            }
+            if (self.replaced >> to) & 1 == 1 {
+                room[written..written + REPLACEMENT.len()].copy_from_slice(REPLACEMENT.as_bytes());
+                written += REPLACEMENT.len();
+            }
+            from = to + 1;
+            others &= others - 1;
         }
-        written += to - from;
-        if to == len {
-            return written;
+    }
+
+    /// Writes two bytes' output at a time.
+    fn write_pairs(&self, window: &[u8; WINDOW + LANE], room: &mut [u8; ROOM]) -> usize {
+        let (mut kept, mut replaced) = (self.kept, self.replaced);
+        let mut written = 0;
+        for &bytes in window[..WINDOW].as_chunks::<2>().0 {
+            let pair = &PAIRS[((kept & 3) | ((replaced & 3) << 2)) as usize];
+            kept >>= 2;
+            replaced >>= 2;
+            let bytes = u64::from(u16::from_le_bytes(bytes)) & pair.mask;
+            let word = (bytes * pair.factor + pair.replacements) >> 8;
+            // No more than 3 * WINDOW, which the compiler can't know.
+            let at = usize::from(written as u8);
+            room[at..at + size_of::<u64>()].copy_from_slice(&word.to_le_bytes());
+            written += pair.len;
         }
-        output[written..written + 3].copy_from_slice(REPLACEMENT.as_bytes());
-        written += 3;
-        from = to + 1;
-        lone &= lone - 1;
+        written
     }
 }
 
-/// What one byte does to the output, without a branch on which action it is.
-#[derive(Clone, Copy)]
-struct Action {
-    /// Mask: whether the pending bytes are taken back first.
-    taken_back: u8,
-    /// U+FFFD once, twice or not at all.
-    word: u64,
-    /// Factor that puts the byte behind them, or drops it.
-    place: u32,
-    /// Bytes of the word that count.
-    len: u8,
-    /// Mask: whether bytes that were pending are so still.
-    kept: u8,
-    /// Whether the byte itself is pending.
-    added: u8,
+/// Output of two bytes, made without a branch on which of them are kept.
+struct Pair {
+    /// Picks those that are.
+    mask: u64,
+    /// Moves them one byte beyond their places in the output; so the second can move to the front.
+    factor: u64,
+    /// U+FFFD where it belongs, moved likewise.
+    replacements: u64,
+    /// Bytes of output.
+    len: usize,
 }
 
-/// The byte starts or continues a character.
-const PUT: u8 = 0;
-/// The byte starts a character, where another was to go on.
-const REPLACE_AND_PUT: u8 = 1;
-/// The byte starts nothing.
-const REPLACE: u8 = 2;
-/// The byte starts nothing, where a character was to go on.
-const REPLACE_BOTH: u8 = 3;
-/// Added to the first two when the byte's character is unfinished.
-const UNFINISHED: u8 = 4;
-
-static ACTIONS: [Action; 8] = {
-    let put = Action {
-        taken_back: 0,
-        word: 0,
-        place: 1,
-        len: 1,
-        kept: 0,
-        added: 0,
+/// By the bits: 0 and 1, which are kept; 2 and 3, which are replaced.
+static PAIRS: [Pair; 16] = {
+    const NOTHING: Pair = Pair {
+        mask: 0,
+        factor: 0,
+        replacements: 0,
+        len: 0,
     };
-    let replace = Action {
-        word: REPLACEMENT_WORD,
-        place: 0,
-        len: 3,
-        ..put
-    };
-    let replace_and_put = Action {
-        taken_back: u8::MAX,
-        place: 1 << 24,
-        len: 4,
-        ..replace
-    };
-    let replace_both = Action {
-        taken_back: u8::MAX,
-        word: REPLACEMENT_WORD | (REPLACEMENT_WORD << 24),
-        len: 6,
-        ..replace
-    };
-    let mut actions = [put; 8];
-    actions[REPLACE as usize] = replace;
-    actions[REPLACE_BOTH as usize] = replace_both;
-    actions[REPLACE_AND_PUT as usize] = replace_and_put;
-    actions[(PUT | UNFINISHED) as usize] = Action {
-        kept: u8::MAX,
-        added: 1,
-        ..put
-    };
-    actions[(REPLACE_AND_PUT | UNFINISHED) as usize] = Action {
-        added: 1,
-        ..replace_and_put
-    };
-    actions
+    let mut pairs = [NOTHING; 16];
+    let mut bits = 0;
+    while bits < pairs.len() {
+        let kept = [bits & 1, (bits >> 1) & 1];
+        let replaced = [(bits >> 2) & 1, (bits >> 3) & 1];
+        // No byte is both, which leaves the other rows unused.
+        let first_len = if kept[0] == 1 { 1 } else { 3 * replaced[0] };
+        let second_len = if kept[1] == 1 { 1 } else { 3 * replaced[1] };
+        let first = REPLACEMENT_WORD * replaced[0] as u64;
+        let second = REPLACEMENT_WORD * replaced[1] as u64;
+        pairs[bits] = Pair {
+            mask: (0xff * kept[0] + 0xff00 * kept[1]) as u64,
+            // The second byte is one beyond the first as it is.
+            factor: 1 << (8 * if kept[1] == 1 { first_len } else { 1 }),
+            replacements: (first | (second << (8 * first_len))) << 8,
+            len: first_len + second_len,
+        };
+        bits += 1;
+    }
+    pairs
 };
 
-// States: what may follow. Each is the place of its cell in a row, in bits.
-const START: u64 = 0;
-const ONE_MORE: u64 = 8;
-const TWO_MORE: u64 = 16;
-const THREE_MORE: u64 = 24;
-const AFTER_E0: u64 = 32;
-const AFTER_ED: u64 = 40;
-const AFTER_F0: u64 = 48;
-const AFTER_F4: u64 = 56;
-
-/// The bits of a cell that are the next state; below them is the action.
-const STATE_BITS: u64 = 0x38;
-const ACTION_BITS: u8 = 0x07;
-
-/// For each byte its cells for all states. A state's transition is then one shift, which keeps the
-/// chain from byte to byte short: what is loaded depends on the byte alone.
-static ROWS: [u64; 256] = {
-    let mut rows = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut state = START;
-        while state <= AFTER_F4 {
-            rows[byte] |= cell(state, byte) << state;
-            state += 8;
-        }
-        byte += 1;
+/// One bit for each byte of the window proper: whether the test holds, which answers with all bits of a byte or none.
+fn bits(window: &[u8; WINDOW + LANE], test: impl Fn(u8x16) -> u8x16) -> u64 {
+    let mut word = 0;
+    for (index, &lane) in window[..WINDOW].as_chunks::<LANE>().0.iter().enumerate() {
+        word |= u64::from(test(u8x16::from(lane)).to_bitmask()) << (LANE * index);
     }
-    rows
-};
-
-const fn cell(state: u64, byte: usize) -> u64 {
-    let (next, action) = match (continued(state, byte), started(byte)) {
-        (Some(next), _) => (next, PUT),
-        (None, Some(next)) if state == START => (next, PUT),
-        (None, Some(next)) => (next, REPLACE_AND_PUT),
-        (None, None) if state == START => (START, REPLACE),
-        (None, None) => (START, REPLACE_BOTH),
-    };
-    let unfinished = if next == START { 0 } else { UNFINISHED };
-    next | (action | unfinished) as u64
-}
-
-/// The state after a byte that continues a character, by table 3-7 of the Unicode standard.
-const fn continued(state: u64, byte: usize) -> Option<u64> {
-    match (state, byte) {
-        (ONE_MORE, 0x80..=0xbf) => Some(START),
-        (TWO_MORE, 0x80..=0xbf) => Some(ONE_MORE),
-        (THREE_MORE, 0x80..=0xbf) => Some(TWO_MORE),
-        (AFTER_E0, 0xa0..=0xbf) => Some(ONE_MORE),
-        (AFTER_ED, 0x80..=0x9f) => Some(ONE_MORE),
-        (AFTER_F0, 0x90..=0xbf) => Some(TWO_MORE),
-        (AFTER_F4, 0x80..=0x8f) => Some(TWO_MORE),
-        _ => None,
-    }
-}
-
-/// The state after a byte that starts a character, or is one.
-const fn started(byte: usize) -> Option<u64> {
-    match byte {
-        0x00..=0x7f => Some(START),
-        0xc2..=0xdf => Some(ONE_MORE),
-        0xe0 => Some(AFTER_E0),
-        0xed => Some(AFTER_ED),
-        0xe1..=0xef => Some(TWO_MORE),
-        0xf0 => Some(AFTER_F0),
-        0xf1..=0xf3 => Some(THREE_MORE),
-        0xf4 => Some(AFTER_F4),
-        _ => None,
-    }
+    word
 }

@@ -117,6 +117,36 @@ fn packets_of_a_child_that_set_o_direct_come_one_by_one_and_all() {
 }
 
 #[test]
+fn good_pieces_are_gathered_into_one_block_and_small_ones_are_not() {
+    const PACKET: usize = 4096;
+    on_each(async |backend| {
+        let (read, write) = pipe();
+        let flags = OFlag::from_bits_retain(fcntl(&write, FcntlArg::F_GETFL).unwrap());
+        // Packets, of which no read takes two.
+        fcntl(&write, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT)).unwrap();
+        let all = pattern(3 * PACKET + 2 * 81);
+        let (good, small) = all.split_at(3 * PACKET);
+        for packet in good.chunks(PACKET).chain(small.chunks(81)) {
+            assert_eq!(nix::unistd::write(&write, packet), Ok(packet.len()));
+        }
+        drop(write);
+        let (stop, mut source) = (Stop::new(), Source::new(backend, read).unwrap());
+        let (first, memory) = source.read(block(), &stop).await;
+        let (head, last) = all.split_at(3 * PACKET + 81);
+        assert_eq!(
+            first,
+            Read::Data(head.len()),
+            "three good ones and one that was small"
+        );
+        assert!(memory.filled() == head);
+        let (second, memory) = source.read(memory, &stop).await;
+        assert_eq!(second, Read::Data(last.len()));
+        assert!(memory.filled() == last);
+        assert_eq!(source.read(memory, &stop).await.0, Read::Eof);
+    });
+}
+
+#[test]
 fn an_idle_read_stops_and_the_source_reads_on_afterwards() {
     on_each(async |backend| {
         let (read, write) = pipe();
