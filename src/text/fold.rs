@@ -154,7 +154,7 @@ impl Fold {
         }
         if self.returned {
             self.line.grant();
-            self.line.to_column(0);
+            self.line.move_to(0);
         }
     }
 }
@@ -201,7 +201,7 @@ impl Sequence {
             '8' => line.restore(),
             'c' => {
                 line.erase_all();
-                line.to_column(0);
+                line.move_to(0);
             }
             _ => {}
         }
@@ -240,12 +240,12 @@ impl Sequence {
 fn edit(line: &mut Line, last: char, numbers: Numbers) {
     let count = numbers.first.max(1);
     match last {
-        'C' | 'a' => line.to_column(line.column() + count),
-        'D' => line.to_column(line.column().saturating_sub(count)),
-        'G' | '`' => line.to_column(count - 1),
+        'C' | 'a' => line.move_to(line.column() + count),
+        'D' => line.move_to(line.column().saturating_sub(count)),
+        'G' | '`' => line.move_to(count - 1),
         // Only the column of it: lines stay in order of output.
-        'H' | 'f' => line.to_column(numbers.second.max(1) - 1),
-        'E' | 'F' => line.to_column(0),
+        'H' | 'f' => line.move_to(numbers.second.max(1) - 1),
+        'E' | 'F' => line.move_to(0),
         'K' | 'J' => match numbers.first {
             0 => line.erase_after(),
             1 => line.erase_before(),
@@ -265,8 +265,8 @@ fn edit(line: &mut Line, last: char, numbers: Numbers) {
 fn put(line: &mut Line, char: char) {
     match char {
         '\t' => line.tab(),
-        '\r' => line.to_column(0),
-        '\u{8}' => line.to_column(line.column().saturating_sub(1)),
+        '\r' => line.move_to(0),
+        '\u{8}' => line.move_to(line.column().saturating_sub(1)),
         '\u{0}'..='\u{1f}' | '\u{7f}' => {}
         char => line.write(char),
     }

@@ -13,6 +13,7 @@ mod lifecycle;
 mod orphans;
 mod output;
 mod paging;
+mod plain;
 mod protocol;
 mod real_jobs;
 mod resources;

@@ -84,7 +84,7 @@ impl Twin {
         let at = chars
             .enumerate()
             .filter(|(_, char)| **char == (stream, '\n'))
-            .last()?;
+            .next_back()?;
         Some(self.base + at.0 as u64 + 1)
     }
 }

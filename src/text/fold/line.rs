@@ -68,7 +68,7 @@ impl Line {
         self.granted += GRANT;
     }
 
-    pub(super) fn to_column(&mut self, column: usize) {
+    pub(super) fn move_to(&mut self, column: usize) {
         self.column = column.min(COLUMNS);
     }
 
