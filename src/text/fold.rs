@@ -10,7 +10,7 @@
 //! - A wide character takes two columns, a combining mark goes to the character before the cursor. Writing over a part of a
 //!   wide character leaves blanks in place of the rest.
 //! - A tab stays a tab where nothing was written before, and takes the columns up to the next multiple of eight. Elsewhere it
-//!   moves the cursor only, as on a terminal.
+//!   moves the cursor only, as on a terminal. One that is moved by an insertion or deletion becomes blanks.
 //! - Blanks at the end that nobody wrote aren't shown; spaces that were written are.
 //!
 //! Memory and time are bounded whatever the input: see [`Line`](line::Line) for columns and edits. A line without anything

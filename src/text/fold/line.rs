@@ -161,6 +161,7 @@ impl Line {
             self.split(start);
             self.split(end);
             self.cells.drain(start..end);
+            self.unalign(start);
         }
     }
 
@@ -180,6 +181,7 @@ impl Line {
                 self.cells.truncate(COLUMNS);
                 self.cut = true;
             }
+            self.unalign(self.column);
         }
     }
 
@@ -231,6 +233,17 @@ impl Line {
             .take_while(|&&cell| cell == TAIL);
         let end = column + tails.count();
         self.cells[head..end].fill(BLANK);
+    }
+
+    /// Makes blanks of the tabs from `start` on, which were moved away from their stops.
+    fn unalign(&mut self, start: usize) {
+        let mut in_tab = false;
+        for cell in &mut self.cells[start..] {
+            in_tab = *cell == TAB_CHAR || in_tab && *cell == TAIL;
+            if in_tab {
+                *cell = BLANK;
+            }
+        }
     }
 
     /// Adds a mark to the character before the cursor.

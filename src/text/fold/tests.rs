@@ -121,6 +121,8 @@ fn tabs_stay_tabs_where_nothing_was() {
     shows("abcdefgh\r\u{1b}[4X\tx", "    efghx");
     shows("abcdefgh\r\u{1b}[8X\tx", "\tx");
     shows("\r\t\u{301}x", "\tx");
+    // Moved away from its stop it is the blanks that it took.
+    shows("ab\tc\r\u{1b}[P", "b      c");
 }
 
 #[test]
@@ -251,6 +253,19 @@ impl Twin {
         }
     }
 
+    fn unalign(&mut self, from: usize) {
+        for at in from..self.columns.len() {
+            if self.columns[at].as_deref() == Some("\t") {
+                self.columns[at] = None;
+                let mut tail = at + 1;
+                while self.columns.get(tail) == Some(&Some(String::new())) {
+                    self.columns[tail] = None;
+                    tail += 1;
+                }
+            }
+        }
+    }
+
     fn play(&mut self, token: &Token) {
         let here = self.column;
         match token {
@@ -296,12 +311,14 @@ impl Twin {
                         self.heal(here + n);
                         let end = self.columns.len().min(here + n);
                         self.columns.drain(here..end);
+                        self.unalign(here);
                     }
                     '@' if here < self.columns.len() => {
                         self.heal(here);
                         for _ in 0..n {
                             self.columns.insert(here, None);
                         }
+                        self.unalign(here);
                     }
                     's' if *count == 0 => self.saved = here,
                     'u' if *count == 0 => self.column = self.saved,
