@@ -83,8 +83,7 @@ impl Twin {
         let chars = self.chars.iter().take(before);
         let at = chars
             .enumerate()
-            .filter(|(_, char)| **char == (stream, '\n'))
-            .next_back()?;
+            .rfind(|(_, char)| **char == (stream, '\n'))?;
         Some(self.base + at.0 as u64 + 1)
     }
 }
