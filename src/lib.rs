@@ -20,8 +20,9 @@
 //! contain      enter · filter · offered · ruleset          what the kernel can keep a command from
 //! ```
 //!
-//! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes).
-//! `view` applies it to the pages of a log, where two streams are interleaved: `watch` (waiting for a pattern).
+//! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes),
+//! `fold` (what a terminal would show of a line). `view` applies it to pieces of a log, where two streams are
+//! interleaved: `watch` (waiting for a pattern), `plain` (pages of lines).
 //!
 //! A test plays a kernel and a child from scripts: `io/scripted.rs` and `process/scripted.rs` take their places, and
 //! `session/simulation` holds whole sessions against a naive model. `tests/fuzz` is a package of its own.

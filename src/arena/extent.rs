@@ -246,6 +246,27 @@ impl Extent {
         may_go_on
     }
 
+    /// Cursor after the last line feed of `stream` before `cursor`, if the extent holds one.
+    pub(super) fn line_start(&self, stream: Stream, cursor: u64) -> Option<u64> {
+        let bytes = self.store.bytes();
+        let limit = if cursor < self.next() {
+            self.locate(cursor)
+        } else {
+            self.end
+        };
+        for (run_stream, start, end) in self.runs_back() {
+            let end = end.min(limit);
+            if run_stream != stream || start >= end {
+                continue;
+            }
+            if let Some(at) = memchr::memrchr(b'\n', &bytes[start..end]) {
+                let before = self.count(&bytes[self.head..=start + at]);
+                return Some(self.base + before as u64);
+            }
+        }
+        None
+    }
+
     /// Moves the text to an exact heap copy when that takes less than half of a block.
     pub(super) fn shrink(&mut self) {
         let entries = self.entries - self.gone;
@@ -307,6 +328,22 @@ impl Extent {
         let bytes = self.store.bytes();
         let at = bytes.len() - ENTRY_BYTES * (index + 1);
         usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
+    }
+
+    /// Stream, start and end offset of each run that is retained, the last one first.
+    fn runs_back(&self) -> impl Iterator<Item = (Stream, usize, usize)> {
+        let mut end = self.end;
+        let mut start = self.last_start;
+        let mut stream = self.last_stream;
+        (self.gone..=self.entries).rev().map(move |index| {
+            let run = (stream, start.max(self.head), end);
+            end = start;
+            if index > self.gone {
+                start -= self.entry(index - 1);
+            }
+            stream = other(stream);
+            run
+        })
     }
 
     /// Stream and end offset of each run that is retained, wholly or in part.

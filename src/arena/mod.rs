@@ -92,3 +92,14 @@ pub enum CursorError {
         next: u64,
     },
 }
+
+/// What a look for the start of a line came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineStart {
+    /// It's the stream's first code point at this cursor or later.
+    At(u64),
+    /// It lies before this cursor, from which to look on.
+    Before(u64),
+    /// It was evicted.
+    Evicted,
+}

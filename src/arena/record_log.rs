@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use super::code_points::{ceil, count, floor};
 use super::extent::Extent;
 use super::slab::{BLOCK_BYTES, Block, Slab};
-use super::{Budget, CursorError, Page, PageLimits, Stream};
+use super::{Budget, CursorError, LineStart, Page, PageLimits, Stream};
 
 /// Text in a read block from which on adopting it is better than copying: less would waste memory,
 /// and pin it.
@@ -172,6 +172,26 @@ impl RecordLog {
             }
         }
         Ok(())
+    }
+
+    /// Looks for the start of `stream`'s line that is open at `cursor`, in the text just before it: no more than an
+    /// extent, so that a lock around the log is held for a moment only.
+    pub fn line_start(&self, stream: Stream, cursor: u64) -> LineStart {
+        let behind = self
+            .extents
+            .partition_point(|extent| extent.base() < cursor);
+        let Some(index) = behind.checked_sub(1) else {
+            return match cursor {
+                0 => LineStart::At(0),
+                _ => LineStart::Evicted,
+            };
+        };
+        let extent = &self.extents[index];
+        match extent.line_start(stream, cursor) {
+            Some(start) => LineStart::At(start),
+            None if extent.base() == 0 => LineStart::At(0),
+            None => LineStart::Before(extent.base()),
+        }
     }
 
     fn append_bytes(&mut self, stream: Stream, text: &[u8], code_points: usize) {

@@ -211,7 +211,7 @@ impl<'a> Findings<'a> {
 }
 
 /// A string value as a finding shows it: spelled as in JSON, shortened.
-pub(super) fn quoted(value: &str) -> String {
+pub fn quoted(value: &str) -> String {
     let (head, cut) = head(value);
     let spelled = head.replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{}{cut}\"", one_line(&spelled))

@@ -30,7 +30,7 @@ mod syntax;
 mod trust;
 mod validate;
 
-pub use finding::{Finding, Severity, startup_line};
+pub use finding::{Finding, Severity, quoted, startup_line};
 pub use pin::Pin;
 pub use restrictions::{JobLimits, Restrictions, Sandbox};
 pub use schema::schema;

@@ -154,6 +154,36 @@ impl From<Records> for Unit {
     }
 }
 
+/// How output is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum View {
+    #[default]
+    Raw,
+    Plain,
+}
+
+/// By hand, as that of [`Records`].
+impl<'de> Deserialize<'de> for View {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Word;
+        impl Visitor<'_> for Word {
+            type Value = View;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("`raw` or `plain`")
+            }
+            fn visit_str<E: Error>(self, word: &str) -> Result<View, E> {
+                match word {
+                    "raw" => Ok(View::Raw),
+                    "plain" => Ok(View::Plain),
+                    other => Err(E::unknown_variant(other, &["raw", "plain"])),
+                }
+            }
+        }
+        deserializer.deserialize_str(Word)
+    }
+}
+
 /// Arguments of `terminal_start`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -205,6 +235,21 @@ pub(super) struct Read {
     /// runs: adjacent text of one stream is one record. code_points: one record per code point.
     #[serde(default)]
     pub(super) records: Records,
+    /// plain: lines as a terminal would show them, without escape sequences, \r progress folded; cursors stay raw.
+    #[serde(default)]
+    pub(super) view: View,
+}
+
+impl Read {
+    /// Refuses arguments that contradict each other.
+    pub(super) fn checked(self) -> Result<Self, BadArgument> {
+        if self.view == View::Plain && self.records == Records::CodePoints {
+            return Err(BadArgument(
+                "argument `records`: `code_points` can't be had with `view` `plain`; leave one of them out".to_owned(),
+            ));
+        }
+        Ok(self)
+    }
 }
 
 /// Arguments of `terminal_write`.
@@ -421,6 +466,10 @@ mod tests {
                 refusal::<Read>(r#"{"session_id":"s","records":null}"#),
                 "argument `records`: invalid type: null, expected `runs` or `code_points`",
             ),
+            (
+                refusal::<Read>(r#"{"session_id":"s","view":"html"}"#),
+                "argument `view`: unknown variant `html`, expected `raw` or `plain`",
+            ),
             (refusal::<Status>("[]"), "arguments must be an object"),
             (refusal::<Status>("7"), "arguments must be an object"),
         ];
@@ -468,6 +517,18 @@ mod tests {
         assert_eq!(read_arguments.records, Records::Runs);
         let terminate = read::<Terminate>(Some(r#"{"session_id":"s"}"#)).unwrap();
         assert_eq!(terminate.grace_ms.0, 500);
+    }
+
+    #[test]
+    fn arguments_that_contradict_each_other_are_refused() {
+        let raw = r#"{"session_id":"s","view":"plain","records":"code_points"}"#;
+        let message = read::<Read>(Some(raw)).unwrap().checked().unwrap_err().0;
+        assert!(
+            message.contains("`records`") && message.contains("`view`"),
+            "{message}"
+        );
+        let raw = r#"{"session_id":"s","view":"plain","records":"runs"}"#;
+        assert!(read::<Read>(Some(raw)).unwrap().checked().is_ok());
     }
 
     #[test]

@@ -12,8 +12,9 @@ use crate::{
     config::Results,
     mcp::{Settings, failure::Failure, wire},
     session::snapshot::{Output, Reason, Snapshot},
-    supervisor::handle::{PageFacts, Written},
+    supervisor::handle::{PageFacts, Written, readings::ReadingFacts},
     text::rfc3339,
+    view::plain::Plain,
 };
 
 #[derive(Serialize)]
@@ -185,7 +186,7 @@ pub(super) fn written(session_id: &str, written: Written, layout: Results) -> Ca
 
 /// The records come last: a client that cuts a long result off still shows how to read on.
 #[derive(Serialize)]
-struct PageBody<'a> {
+struct PageBody<R> {
     ok: bool,
     base_cursor: u64,
     next_cursor: u64,
@@ -194,14 +195,17 @@ struct PageBody<'a> {
     status: &'static str,
     output_complete: bool,
     output_incomplete: bool,
-    records: Records<'a>,
+    records: R,
 }
 
+/// `cut` stands only where something is missing: each record pays for its members.
 #[derive(Serialize)]
 struct Record<'a> {
     cursor: u64,
     stream: &'static str,
     text: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut: bool,
 }
 
 struct Records<'a> {
@@ -230,21 +234,37 @@ impl Serialize for Records<'_> {
 }
 
 fn record<'a>(run: &Run, offset: u64, text: &'a str) -> Record<'a> {
-    let stream = match run.stream {
-        Stream::Stdout => "stdout",
-        Stream::Stderr => "stderr",
-    };
     Record {
         cursor: run.cursor + offset,
-        stream,
+        stream: stream_name(run.stream),
         text,
+        cut: false,
     }
 }
 
+struct PlainRecords<'a>(&'a Plain);
+
+impl Serialize for PlainRecords<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut start = 0;
+        serializer.collect_seq(self.0.records.iter().map(|record| {
+            let text = &self.0.text[start..record.end];
+            start = record.end;
+            Record {
+                cursor: record.cursor,
+                stream: stream_name(record.stream),
+                text,
+                cut: record.cut,
+            }
+        }))
+    }
+}
+
+/// `{"cursor":…,"stream":"stdout","text":""},` with a cursor of ten digits.
+const RECORD_BYTES: usize = 52;
+
 /// The result of a read.
 pub(super) fn page(page: &Page, facts: PageFacts, unit: Unit, layout: Results) -> CallToolResult {
-    /// `{"cursor":…,"stream":"stdout","text":""},` with a cursor of ten digits.
-    const RECORD_BYTES: usize = 52;
     let records = match unit {
         Unit::Runs => page.runs.len(),
         // At most as many as bytes; exact for ASCII.
@@ -274,6 +294,32 @@ pub(super) fn page(page: &Page, facts: PageFacts, unit: Unit, layout: Results) -
     wire::result(body, summary, false)
 }
 
+/// The result of a read with the plain view.
+pub(super) fn plain(plain: &Plain, facts: ReadingFacts, layout: Results) -> CallToolResult {
+    let bytes = plain.text.len();
+    let status = facts.page.status.as_str();
+    let has_more = plain.next_cursor < facts.end_cursor;
+    let body = body(
+        &PageBody {
+            ok: true,
+            base_cursor: facts.base_cursor,
+            next_cursor: plain.next_cursor,
+            truncated: facts.page.truncated,
+            has_more,
+            status,
+            output_complete: facts.page.output == Output::Complete,
+            output_incomplete: facts.page.output == Output::Incomplete,
+            records: PlainRecords(plain),
+        },
+        bytes + bytes / 16 + plain.records.len() * RECORD_BYTES + 256,
+    );
+    let summary = summary(layout, || {
+        let next = plain.next_cursor;
+        format!("{bytes} bytes of plain output, next_cursor {next}, has_more {has_more}, {status}")
+    });
+    wire::result(body, summary, false)
+}
+
 fn body(value: &impl Serialize, capacity: usize) -> String {
     let mut bytes = Vec::with_capacity(capacity);
     serde_json::to_writer(&mut bytes, value)
@@ -283,6 +329,13 @@ fn body(value: &impl Serialize, capacity: usize) -> String {
 
 fn summary(layout: Results, line: impl FnOnce() -> String) -> Option<String> {
     (layout == Results::Structured).then(line)
+}
+
+fn stream_name(stream: Stream) -> &'static str {
+    match stream {
+        Stream::Stdout => "stdout",
+        Stream::Stderr => "stderr",
+    }
 }
 
 #[cfg(test)]

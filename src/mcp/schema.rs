@@ -137,7 +137,8 @@ pub(super) fn page() -> Value {
                 "properties": {
                     "cursor": cursor(),
                     "stream": { "enum": ["stdout", "stderr"] },
-                    "text": { "type": "string" }
+                    "text": { "type": "string" },
+                    "cut": { "const": true }
                 }
             }
         }
@@ -206,6 +207,10 @@ mod tests {
                     "records": {
                         "type": "string", "enum": ["runs", "code_points"], "default": "runs",
                         "description": "runs: adjacent text of one stream is one record. code_points: one record per code point."
+                    },
+                    "view": {
+                        "type": "string", "enum": ["raw", "plain"], "default": "raw",
+                        "description": "plain: lines as a terminal would show them, without escape sequences, \\r progress folded; cursors stay raw."
                     }
                 }
             })

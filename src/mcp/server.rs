@@ -34,6 +34,7 @@ use crate::{
         handle::{Handle, StartRequest},
         refusal::Code,
     },
+    view::plain::PlainLimits,
 };
 
 /// Answer to a call over the bound. In the range that JSON-RPC leaves to servers, and none of the codes that MCP or its SDKs
@@ -92,6 +93,7 @@ impl Server {
         cancelled: &CancellationToken,
     ) -> Result<CallToolResult, Failure> {
         let arguments: args::Read = args::read(arguments)?;
+        let arguments = arguments.checked()?;
         let unit = Unit::from(arguments.records);
         let limits = PageLimits {
             bytes: usize::try_from(arguments.max_bytes.0)
@@ -105,17 +107,23 @@ impl Server {
                 () = cancelled.cancelled() => {}
             }
         };
+        let wait = Duration::from_millis(arguments.wait_ms.0);
+        let (session_id, cursor) = (&arguments.session_id, arguments.cursor.0);
+        if arguments.view == args::View::Plain {
+            let limits = PlainLimits {
+                bytes: limits.bytes,
+                records: limits.records,
+            };
+            let reading = self
+                .handle
+                .read_plain(session_id, cursor, limits, wait, cut_short);
+            let (plain, facts) = reading.await?;
+            return Ok(reply::plain(&plain, facts, self.settings.results));
+        }
         let mut page = self.pages().pop().unwrap_or_default();
         let outcome = self
             .handle
-            .read(
-                &arguments.session_id,
-                arguments.cursor.0,
-                limits,
-                Duration::from_millis(arguments.wait_ms.0),
-                cut_short,
-                &mut page,
-            )
+            .read(session_id, cursor, limits, wait, cut_short, &mut page)
             .await;
         let result = outcome.map(|facts| reply::page(&page, facts, unit, self.settings.results));
         let mut pages = self.pages();

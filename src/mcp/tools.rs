@@ -39,7 +39,8 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
             "Returns output from cursor on, stdout and stderr in order of arrival. Reading consumes nothing. \
              Go on with cursor=next_cursor while has_more; then poll with wait_ms until output_complete or \
              output_incomplete is true. Cursors count Unicode code points. After CURSOR_EXPIRED older output is lost: \
-             go on at error.base_cursor. Text is raw: escape sequences and \\r are kept.",
+             go on at error.base_cursor. Text is raw: escape sequences and \\r are kept; \
+             view=plain shows what a terminal would, a line that is rewritten once.",
             schema::input::<args::Read>(),
         )
         .with_title("Read output")

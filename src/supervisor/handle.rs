@@ -39,6 +39,8 @@ use crate::{
     },
 };
 
+pub mod readings;
+
 /// Starts that may block at once, for example on a dead network mount, before further ones wait.
 const LAUNCHES: usize = 4;
 

@@ -3,6 +3,7 @@
 //! The layer knows neither pipes nor logs: it is given slices and gives back slices. It contains
 //! no `unsafe`: whatever it calls text was validated by a decoder that returns `&str`.
 
+pub mod fold;
 pub mod matcher;
 pub mod pattern;
 mod replace;
@@ -17,7 +18,7 @@ pub fn code_points(text: &str) -> usize {
 }
 
 /// The largest boundary of a character of `text` that is at most `offset`.
-fn floor(text: &str, offset: usize) -> usize {
+pub fn floor(text: &str, offset: usize) -> usize {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {
         offset -= 1;

@@ -19,6 +19,7 @@ mod orphans;
 mod output;
 mod paging;
 mod pins;
+mod plain;
 mod protocol;
 mod real_jobs;
 mod resources;

@@ -76,6 +76,33 @@ impl Twin {
     }
 }
 
+impl Twin {
+    /// Cursor after the last line feed of `stream` before `cursor`.
+    fn line_start(&self, stream: Stream, cursor: u64) -> Option<u64> {
+        let before = (cursor - self.base) as usize;
+        let chars = self.chars.iter().take(before);
+        let at = chars
+            .enumerate()
+            .rfind(|(_, char)| **char == (stream, '\n'))?;
+        Some(self.base + at.0 as u64 + 1)
+    }
+}
+
+/// Looks back extent by extent.
+fn look_back(log: &RecordLog, stream: Stream, cursor: u64) -> Option<u64> {
+    let mut at = cursor;
+    loop {
+        match log.line_start(stream, at) {
+            LineStart::At(start) => return Some(start),
+            LineStart::Before(cursor) => {
+                assert!(cursor < at);
+                at = cursor;
+            }
+            LineStart::Evicted => return None,
+        }
+    }
+}
+
 fn slab_for(budget: Budget) -> Slab {
     // One block more for the read that is to be adopted.
     Slab::new(max_blocks(budget.bytes) + 1).expect("map")
@@ -341,9 +368,9 @@ enum Step {
 
 fn text(most: usize) -> impl Strategy<Value = String> {
     prop_oneof![
-        2 => "[ -~]{0,12}",
+        2 => "[ -~\n]{0,12}",
         2 => "[a-c\u{e9}\u{4e2d}\u{1f600}]{0,12}",
-        1 => ("[a\u{e9}\u{4e2d}\u{1f600}]{1,8}|[a-z]{1,8}", 0..=most)
+        1 => ("[a\u{e9}\u{4e2d}\u{1f600}]{1,8}|[a-z]{1,8}\n?", 0..=most)
             .prop_map(|(piece, len)| piece.repeat(len / piece.len())),
     ]
 }
@@ -417,6 +444,13 @@ fn play(budget: Budget, steps: Vec<Step>) {
                 let cursor = (twin.base as f64 + place * (retained + 2.0)).max(0.0) as u64;
                 let page = log.page(cursor, limits, &mut out).map(|()| out.clone());
                 assert_same(&page, &twin.page(cursor, limits));
+                if page.is_ok() {
+                    for stream in [Stdout, Stderr] {
+                        let start = twin.line_start(stream, cursor);
+                        let start = start.or((twin.base == 0).then_some(0));
+                        assert_eq!(look_back(&log, stream, cursor), start);
+                    }
+                }
             }
         }
         assert_eq!(log.base_cursor(), twin.base);
