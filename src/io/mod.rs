@@ -64,7 +64,7 @@ mod watch;
 /// How pipes are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// Submitted to an io_uring: many busy pipes cost few system calls.
+    /// Submitted to an io_uring: many pipes cost few system calls. Read on by plain calls while a pipe has more.
     Uring,
     /// Waited for by epoll, then read and written by plain calls: works everywhere.
     Epoll,

@@ -291,7 +291,8 @@ fn runners_that_never_stay_in_one_process_are_caught() {
     let session = server.start("job");
     session.wait_for_text("up\n");
     let keeper = proc::stat(session.pid).expect("it waits").parent;
-    wait_until("all run", || proc::children_of(&[keeper]).len() > 10);
+    // Beside the leader, any: all were started before "up", but a look at processes that end all the time misses most.
+    wait_until("they run", || proc::children_of(&[keeper]).len() > 1);
     session.terminate(0);
     session.wait_settled();
     wait_until("the keeper is done", || proc::stat(keeper).is_none());
