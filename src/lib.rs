@@ -89,8 +89,7 @@
 //! `arena/slab.rs` (one mapping, carved into blocks), `contain/enter.rs` (Landlock and seccomp calls), `io/uring.rs` (operations that borrow memory until they complete),
 //! `io/epoll.rs` (registration, timerfd, an epoll instance), `io/probe.rs` (a ring to try), `mcp/stdio.rs` (borrowed descriptors 0 to 2),
 //! `process/prepare.rs` (signal state, descriptors), `process/nursery.rs` (fork), `process/exec.rs` (clone to exec),
-//! `process/hold.rs` (ptrace),
-//! `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in messages), `process/wait.rs` (`wait4`),
+//! `process/hold.rs` (ptrace), `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in messages), `process/wait.rs` (`wait4`),
 //! `process/leader.rs` (signals by pidfd), `process/spawn.rs` (a duplicated descriptor) and `process/group.rs`
 //! (`getdents64`). Everything else is refused by the compiler.
 

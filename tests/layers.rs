@@ -78,6 +78,7 @@ const UNSAFE_LEAVES: &[&str] = &[
     "mcp/stdio.rs",
     "process/exec.rs",
     "process/group.rs",
+    "process/hold.rs",
     "process/leader.rs",
     "process/nursery.rs",
     "process/prepare.rs",
