@@ -256,7 +256,8 @@ fn runners_that_never_stay_in_one_process_are_caught() {
     let session = server.start("job");
     session.wait_for_text("up\n");
     let keeper = proc::stat(session.pid).expect("it waits").parent;
-    wait_until("all run", || proc::children_of(&[keeper]).len() > 10);
+    // The leader and an orphan. How many of the twenty one look finds depends on how long each lives.
+    wait_until("they run", || proc::children_of(&[keeper]).len() > 1);
     session.terminate(0);
     session.wait_settled();
     wait_until("the keeper is done", || proc::stat(keeper).is_none());
