@@ -2,4 +2,5 @@
 //!
 //! Everything here works on pages, copies of pieces of the log, and so holds no lock while it works.
 
+pub mod excerpt;
 pub mod watch;
