@@ -267,7 +267,8 @@ impl Extent {
                 continue;
             }
             let start = run_start.max(floor);
-            let mut from = start + ceil(&bytes[start..at], (at - start).saturating_sub(reach.bytes));
+            let mut from =
+                start + ceil(&bytes[start..at], (at - start).saturating_sub(reach.bytes));
             let record = match reach.unit {
                 Unit::Runs => usize::from(reach.stream != Some(stream)),
                 Unit::CodePoints => {

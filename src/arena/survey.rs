@@ -40,7 +40,11 @@ impl Survey {
         if self.head_is_full {
             return;
         }
-        let continues = self.head.runs.last().is_some_and(|run| run.stream == stream);
+        let continues = self
+            .head
+            .runs
+            .last()
+            .is_some_and(|run| run.stream == stream);
         let room = if continues || self.head.runs.len() < self.limits.records {
             self.limits.bytes - self.head.text.len()
         } else {

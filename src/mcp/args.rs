@@ -14,9 +14,14 @@ use serde::{
 use crate::{
     arena::Unit,
     config::limits::{
-        MAX_CLIENT_ENV, MAX_COMMAND_ID_CHARS, MAX_PAGE_BYTES, MAX_WAIT_MS, MIN_PAGE_BYTES,
-        TIMEOUT_MS,
+        DEFAULT_OUTPUT_BYTES, IDLE_MS, MAX_CLIENT_ENV, MAX_COMMAND_ID_CHARS, MAX_GRACE_MS,
+        MAX_PAGE_BYTES, MAX_RECORD_WAIT_MS, MAX_WAIT_MS, MIN_PAGE_BYTES, OUTPUT_BYTES, TIMEOUT_MS,
     },
+    supervisor::{
+        follow::{self, Place},
+        handle::StartWait,
+    },
+    text::pattern::Pattern,
 };
 
 /// Largest cursor that the wire carries: JSON integers stay within a signed 64-bit one.
@@ -70,8 +75,119 @@ impl<const MIN: u64, const MAX: u64> JsonSchema for Bounded<MIN, MAX> {
     }
 }
 
+/// What `until` waits for. A pattern is compiled later, when the rest of the call is known to be good.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Until {
+    #[default]
+    Record,
+    End,
+    Pattern(String),
+    Idle(Duration),
+}
+
+impl<'de> Deserialize<'de> for Until {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Event;
+        impl<'de> Visitor<'de> for Event {
+            type Value = Until;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(
+                    "`record`, `end`, {\"pattern\": regex} or {\"idle_ms\": milliseconds}",
+                )
+            }
+            fn visit_str<E: Error>(self, word: &str) -> Result<Until, E> {
+                match word {
+                    "record" => Ok(Until::Record),
+                    "end" => Ok(Until::End),
+                    _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+                }
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Until, A::Error> {
+                let until = match map.next_key::<String>()?.as_deref() {
+                    Some("pattern") => Until::Pattern(map.next_value()?),
+                    Some("idle_ms") => {
+                        let Bounded(ms) = map.next_value::<IdleMs>()?;
+                        Until::Idle(Duration::from_millis(ms))
+                    }
+                    Some(other) => {
+                        return Err(A::Error::unknown_field(other, &["pattern", "idle_ms"]));
+                    }
+                    None => return Err(A::Error::invalid_length(0, &self)),
+                };
+                match map.next_key::<String>()? {
+                    None => Ok(until),
+                    Some(_) => Err(A::Error::custom(
+                        "one of `pattern` and `idle_ms`, and nothing else",
+                    )),
+                }
+            }
+        }
+        deserializer.deserialize_any(Event)
+    }
+}
+
+impl JsonSchema for Until {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Until".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "oneOf": [
+                { "enum": ["record", "end"] },
+                one_member("pattern", json_schema!({ "type": "string" })),
+                one_member("idle_ms", IdleMs::json_schema(generator)),
+            ]
+        })
+    }
+}
+
+/// An object that has this member and no other.
+fn one_member(name: &str, schema: Schema) -> Schema {
+    json_schema!({
+        "type": "object",
+        "required": [name],
+        "properties": { (name): schema },
+        "additionalProperties": false
+    })
+}
+
+/// The one place that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tail;
+
+impl<'de> Deserialize<'de> for Tail {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Word;
+        impl Visitor<'_> for Word {
+            type Value = Tail;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("`tail`")
+            }
+            fn visit_str<E: Error>(self, word: &str) -> Result<Tail, E> {
+                match word {
+                    "tail" => Ok(Tail),
+                    other => Err(E::unknown_variant(other, &["tail"])),
+                }
+            }
+        }
+        deserializer.deserialize_str(Word)
+    }
+}
+
+impl JsonSchema for Tail {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Tail".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": ["tail"] })
+    }
+}
+
 type TimeoutMs = Bounded<{ *TIMEOUT_MS.start() }, { *TIMEOUT_MS.end() }>;
+type GraceMs = Bounded<0, MAX_GRACE_MS>;
 type WaitMs = Bounded<0, MAX_WAIT_MS>;
+type IdleMs = Bounded<{ *IDLE_MS.start() }, { *IDLE_MS.end() }>;
+type OutputBytes = Bounded<{ *OUTPUT_BYTES.start() as u64 }, { *OUTPUT_BYTES.end() as u64 }>;
 type Cursor = Bounded<0, MAX_CURSOR>;
 type PageBytes = Bounded<{ MIN_PAGE_BYTES as u64 }, { MAX_PAGE_BYTES as u64 }>;
 
@@ -173,6 +289,18 @@ pub(super) struct Start {
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "TimeoutMs")]
     pub(super) timeout_ms: Option<TimeoutMs>,
+    /// Wait so long for the end; the answer then has output, whole or head and tail.
+    #[serde(default)]
+    pub(super) wait_ms: WaitMs,
+    /// Most bytes of that output.
+    #[serde(default = "default_output")]
+    pub(super) output_bytes: OutputBytes,
+    /// Text for stdin.
+    #[serde(default)]
+    pub(super) input: String,
+    /// Close stdin after input.
+    #[serde(default)]
+    pub(super) close_stdin: bool,
 }
 
 impl Start {
@@ -185,6 +313,15 @@ impl Start {
             timeout => Ok(timeout.map(|Bounded(ms)| Duration::from_millis(ms))),
         }
     }
+
+    /// The wait asked for.
+    pub(super) fn wait(&self) -> Option<StartWait> {
+        (self.wait_ms.0 > 0).then(|| StartWait {
+            time: Duration::from_millis(self.wait_ms.0),
+            output_bytes: usize::try_from(self.output_bytes.0)
+                .expect("bounded by a constant that is a usize"),
+        })
+    }
 }
 
 /// Arguments of `terminal_read`.
@@ -194,17 +331,64 @@ pub(super) struct Read {
     /// From terminal_start.
     pub(super) session_id: String,
     /// Code point to start at: next_cursor of the page before.
-    #[serde(default)]
-    pub(super) cursor: Cursor,
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Cursor", extend("default" = 0))]
+    pub(super) cursor: Option<Cursor>,
+    /// tail: the last max_bytes, instead of cursor.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Tail")]
+    pub(super) from: Option<Tail>,
     /// Most UTF-8 bytes of text to return.
     #[serde(default = "full_page")]
     pub(super) max_bytes: PageBytes,
-    /// How long to wait for output when there is none at cursor.
+    /// How long to wait for what until says. At most 2000 for record.
     #[serde(default)]
     pub(super) wait_ms: WaitMs,
+    /// record: any output at cursor. end: all output and the exit. pattern: a line that matches, at cursor or later.
+    /// idle_ms: no output for so long.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Until", extend("default" = "record"))]
+    pub(super) until: Option<Until>,
     /// runs: adjacent text of one stream is one record. code_points: one record per code point.
     #[serde(default)]
     pub(super) records: Records,
+}
+
+impl Read {
+    /// Where the page is to lie.
+    pub(super) fn place(&self) -> Result<Place, BadArgument> {
+        match (self.from, self.cursor) {
+            (Some(Tail), Some(_)) => Err(BadArgument(
+                "argument `from`: \"tail\" can't stand beside `cursor`; leave one of them out"
+                    .to_owned(),
+            )),
+            (Some(Tail), None) => Ok(Place::Tail),
+            (None, cursor) => Ok(Place::Cursor(cursor.unwrap_or_default().0)),
+        }
+    }
+
+    /// What to wait for, and how long.
+    pub(super) fn until(&self) -> Result<(follow::Until, Duration), BadArgument> {
+        let Bounded(wait_ms) = self.wait_ms;
+        let until = match &self.until {
+            None | Some(Until::Record) if wait_ms > MAX_RECORD_WAIT_MS => {
+                return Err(BadArgument(format!(
+                    "argument `wait_ms`: invalid value: integer `{wait_ms}`, expected at most {MAX_RECORD_WAIT_MS} \
+                     unless `until` is \"end\", a pattern or idle_ms"
+                )));
+            }
+            None | Some(Until::Record) => follow::Until::Record,
+            Some(Until::End) => follow::Until::End,
+            Some(Until::Idle(quiet)) => follow::Until::Idle(*quiet),
+            Some(Until::Pattern(pattern)) => {
+                let pattern = Pattern::new(pattern, false).map_err(|error| {
+                    BadArgument(one_line(&format!("argument `until.pattern`: {error}")))
+                })?;
+                follow::Until::Pattern(Box::new(pattern))
+            }
+        };
+        Ok((until, Duration::from_millis(wait_ms)))
+    }
 }
 
 /// Arguments of `terminal_write`.
@@ -236,14 +420,18 @@ pub(super) struct Terminate {
     pub(super) session_id: String,
     /// Time between SIGTERM and SIGKILL.
     #[serde(default = "default_grace")]
-    pub(super) grace_ms: WaitMs,
+    pub(super) grace_ms: GraceMs,
 }
 
 fn full_page() -> PageBytes {
     Bounded(MAX_PAGE_BYTES as u64)
 }
 
-fn default_grace() -> WaitMs {
+fn default_output() -> OutputBytes {
+    Bounded(DEFAULT_OUTPUT_BYTES as u64)
+}
+
+fn default_grace() -> GraceMs {
     Bounded(500)
 }
 

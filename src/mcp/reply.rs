@@ -13,9 +13,13 @@ use serde::{Serialize, Serializer};
 use crate::{
     arena::{Page, Run, Stream, Unit},
     config::Results,
-    mcp::{failure::Failure, wire},
+    mcp::{args::Until, failure::Failure, wire},
     session::snapshot::{Output, Reason, Snapshot, Status},
-    supervisor::handle::{PageFacts, Written},
+    supervisor::{
+        follow::{Reading, Waited},
+        handle::{Started, Written},
+    },
+    view::excerpt::{Excerpt, Gap},
 };
 
 #[derive(Serialize)]
@@ -58,10 +62,59 @@ struct SnapshotBody<'a> {
     cpu_ms: Option<u64>,
     max_rss_bytes: Option<u64>,
     truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<OutputBody<'a>>,
+}
+
+/// The output of a session that was waited for.
+#[derive(Serialize)]
+struct OutputBody<'a> {
+    omitted: Option<GapBody>,
+    records: ExcerptRecords<'a>,
+}
+
+/// Text that a result leaves out, from `from` on and before `to`.
+#[derive(Serialize)]
+struct GapBody {
+    from: u64,
+    to: u64,
+    code_points: u64,
+    bytes: u64,
+    lines: u64,
+}
+
+impl From<Gap> for GapBody {
+    fn from(gap: Gap) -> Self {
+        Self {
+            from: gap.from,
+            to: gap.to,
+            code_points: gap.to - gap.from,
+            bytes: gap.bytes,
+            lines: gap.lines,
+        }
+    }
+}
+
+struct ExcerptRecords<'a>(&'a Excerpt);
+
+impl Serialize for ExcerptRecords<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let runs = runs(&self.0.head).chain(runs(&self.0.tail));
+        serializer.collect_seq(runs.map(|(run, text)| record(run, 0, text)))
+    }
 }
 
 /// The result of a call that returns a snapshot.
 pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
+    snapshot_with(snapshot, None, layout)
+}
+
+/// The result of a start: a snapshot, and the output when that was waited for.
+pub(super) fn started(started: &Started, layout: Results) -> CallToolResult {
+    snapshot_with(&started.snapshot, started.output.as_ref(), layout)
+}
+
+fn snapshot_with(snapshot: &Snapshot, output: Option<&Excerpt>, layout: Results) -> CallToolResult {
     let status = status_name(snapshot.status);
     let body = body(
         &SnapshotBody {
@@ -85,8 +138,18 @@ pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
             cpu_ms: snapshot.cpu_ms,
             max_rss_bytes: snapshot.max_rss_bytes,
             truncated: snapshot.truncated,
+            output: output.map(|excerpt| OutputBody {
+                omitted: excerpt.gap.map(GapBody::from),
+                records: ExcerptRecords(excerpt),
+            }),
         },
-        640,
+        640 + output.map_or(0, |excerpt| {
+            let pages = [&excerpt.head, &excerpt.tail];
+            pages
+                .map(|page| text_capacity(page, page.runs.len()))
+                .iter()
+                .sum()
+        }),
     );
     let summary = summary(layout, || {
         let (session, next) = (&snapshot.session_id, snapshot.next_cursor);
@@ -134,7 +197,29 @@ struct PageBody<'a> {
     status: &'static str,
     output_complete: bool,
     output_incomplete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_result: Option<&'static str>,
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    found: Option<Option<MatchBody<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omitted: Option<GapBody>,
+    #[serde(skip_serializing_if = "is_zero")]
+    unsearched: u64,
     records: Records<'a>,
+}
+
+#[derive(Serialize)]
+struct MatchBody<'a> {
+    cursor: u64,
+    text: &'a str,
+    /// The text is only the start of the match.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    clipped: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 #[derive(Serialize)]
@@ -151,12 +236,7 @@ struct Records<'a> {
 
 impl Serialize for Records<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut start = 0;
-        let runs = self.page.runs.iter().map(|run| {
-            let text = &self.page.text[start..run.end];
-            start = run.end;
-            (run, text)
-        });
+        let runs = runs(self.page);
         match self.unit {
             Unit::Runs => serializer.collect_seq(runs.map(|(run, text)| record(run, 0, text))),
             Unit::CodePoints => serializer.collect_seq(runs.flat_map(|(run, text)| {
@@ -167,6 +247,16 @@ impl Serialize for Records<'_> {
             })),
         }
     }
+}
+
+/// The runs of a page with their text.
+fn runs(page: &Page) -> impl Iterator<Item = (&Run, &str)> {
+    let mut start = 0;
+    page.runs.iter().map(move |run| {
+        let text = &page.text[start..run.end];
+        start = run.end;
+        (run, text)
+    })
 }
 
 fn record<'a>(run: &Run, offset: u64, text: &'a str) -> Record<'a> {
@@ -181,31 +271,52 @@ fn record<'a>(run: &Run, offset: u64, text: &'a str) -> Record<'a> {
     }
 }
 
-/// The result of a read.
-pub(super) fn page(page: &Page, facts: PageFacts, unit: Unit, layout: Results) -> CallToolResult {
+/// Room for the text of a page in so many records.
+fn text_capacity(page: &Page, records: usize) -> usize {
     /// `{"cursor":…,"stream":"stdout","text":""},` with a cursor of ten digits.
     const RECORD_BYTES: usize = 52;
+    page.text.len() + page.text.len() / 16 + records * RECORD_BYTES
+}
+
+/// The result of a read. What was waited for, `until`, has members of its own when the client gave it.
+pub(super) fn page(
+    page: &Page,
+    reading: &Reading,
+    until: Option<&Until>,
+    unit: Unit,
+    layout: Results,
+) -> CallToolResult {
     let records = match unit {
         Unit::Runs => page.runs.len(),
         // At most as many as bytes; exact for ASCII.
         Unit::CodePoints => page.text.len(),
     };
-    let capacity = page.text.len() + page.text.len() / 16 + records * RECORD_BYTES + 256;
-    let status = status_name(facts.status);
+    let status = status_name(reading.status);
+    let found = matches!(until, Some(Until::Pattern(_))).then(|| {
+        reading.found.as_ref().map(|(_, found)| MatchBody {
+            cursor: found.start,
+            text: &found.text,
+            clipped: found.clipped,
+        })
+    });
     let has_more = page.next_cursor < page.end_cursor;
     let body = body(
         &PageBody {
             ok: true,
             base_cursor: page.base_cursor,
             next_cursor: page.next_cursor,
-            truncated: facts.truncated,
+            truncated: reading.truncated,
             has_more,
             status,
-            output_complete: facts.output == Output::Complete,
-            output_incomplete: facts.output == Output::Incomplete,
+            output_complete: reading.output == Output::Complete,
+            output_incomplete: reading.output == Output::Incomplete,
+            wait_result: until.map(|_| waited_name(reading.waited)),
+            found,
+            omitted: reading.omitted.map(GapBody::from),
+            unsearched: reading.unsearched,
             records: Records { page, unit },
         },
-        capacity,
+        text_capacity(page, records) + 256,
     );
     let summary = summary(layout, || {
         let (bytes, next) = (page.text.len(), page.next_cursor);
@@ -232,6 +343,16 @@ fn status_name(status: Status) -> &'static str {
         Status::Exited => "EXITED",
         Status::Terminated => "TERMINATED",
         Status::Failed => "FAILED",
+    }
+}
+
+fn waited_name(waited: Waited) -> &'static str {
+    match waited {
+        Waited::Record => "record",
+        Waited::End => "end",
+        Waited::Pattern => "pattern",
+        Waited::Idle => "idle",
+        Waited::Timeout => "timeout",
     }
 }
 

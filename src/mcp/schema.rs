@@ -45,14 +45,18 @@ fn strip(value: &mut Value, is_root: bool) {
     }
 }
 
-/// The output schema of a tool whose success body has `members`, all required, and whose failures carry `details`.
-pub(super) fn output(members: Value, details: Value) -> Arc<JsonObject> {
-    let (Value::Object(mut members), Value::Object(mut details)) = (members, details) else {
+/// The output schema of a tool whose success body has `members`, all required, and some of `at_times`, and whose failures
+/// carry `details`.
+pub(super) fn output(members: Value, at_times: Value, details: Value) -> Arc<JsonObject> {
+    let (Value::Object(mut members), Value::Object(at_times), Value::Object(mut details)) =
+        (members, at_times, details)
+    else {
         unreachable!("members and details are written as objects in this crate");
     };
     let ok = |value: bool| json!({ "const": value });
     members.insert("ok".to_owned(), ok(true));
-    let required: Vec<&String> = members.keys().collect();
+    let required: Vec<String> = members.keys().cloned().collect();
+    members.extend(at_times);
     let success = json!({ "required": required, "properties": members });
     details.insert("code".to_owned(), json!({ "type": "string" }));
     details.insert("message".to_owned(), json!({ "type": "string" }));
@@ -94,9 +98,9 @@ pub(super) fn snapshot() -> Value {
     })
 }
 
-/// Members of a page.
-pub(super) fn page() -> Value {
-    json!({
+/// Members of a page. Those of a wait are there when the call says `until`.
+pub(super) fn page() -> (Value, Value) {
+    let always = json!({
         "base_cursor": cursor(),
         "next_cursor": cursor(),
         "truncated": { "type": "boolean" },
@@ -104,19 +108,66 @@ pub(super) fn page() -> Value {
         "status": status(),
         "output_complete": { "type": "boolean" },
         "output_incomplete": { "type": "boolean" },
-        "records": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["cursor", "stream", "text"],
-                "properties": {
-                    "cursor": cursor(),
-                    "stream": { "enum": ["stdout", "stderr"] },
-                    "text": { "type": "string" }
-                }
+        "records": records()
+    });
+    let at_times = json!({
+        "wait_result": { "enum": ["record", "end", "pattern", "idle", "timeout"] },
+        "match": {
+            "type": ["object", "null"],
+            "required": ["cursor", "text"],
+            "properties": {
+                "cursor": cursor(),
+                "text": { "type": "string" },
+                "clipped": { "type": "boolean" }
+            }
+        },
+        "omitted": gap(),
+        "unsearched": count()
+    });
+    (always, at_times)
+}
+
+/// The member that a snapshot has beside its own when a start waited.
+pub(super) fn excerpt() -> Value {
+    let mut gap = gap();
+    gap["type"] = json!(["object", "null"]);
+    json!({
+        "output": {
+            "type": "object",
+            "required": ["omitted", "records"],
+            "properties": { "omitted": gap, "records": records() }
+        }
+    })
+}
+
+fn records() -> Value {
+    json!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["cursor", "stream", "text"],
+            "properties": {
+                "cursor": cursor(),
+                "stream": { "enum": ["stdout", "stderr"] },
+                "text": { "type": "string" }
             }
         }
     })
+}
+
+/// Text that a result leaves out, `to` exclusive.
+fn gap() -> Value {
+    json!({
+        "type": "object",
+        "required": ["from", "to", "code_points", "bytes", "lines"],
+        "properties": {
+            "from": cursor(), "to": cursor(), "code_points": count(), "bytes": count(), "lines": count()
+        }
+    })
+}
+
+fn count() -> Value {
+    json!({ "type": "integer", "minimum": 0 })
 }
 
 /// Members of what a write came to.

@@ -30,7 +30,10 @@ use crate::{
     config::limits::{MAX_CALLS_IN_FLIGHT, MAX_PAGE_RECORDS},
     mcp::{Settings, args, failure::Failure, reply, tools, wire::Arguments},
     session::lifecycle::DEFAULT_GRACE,
-    supervisor::handle::{Handle, StartRequest},
+    supervisor::{
+        follow::ReadRequest,
+        handle::{Handle, StartRequest},
+    },
 };
 
 /// Answer to a call over the bound. In the range that JSON-RPC leaves to servers, and none of the codes that MCP or its SDKs
@@ -71,14 +74,21 @@ impl Server {
     ) -> Result<CallToolResult, Failure> {
         let arguments: args::Start = args::read(arguments)?;
         let timeout = arguments.timeout(self.settings.limits.max_timeout_ms)?;
+        let wait = arguments.wait();
         let request = StartRequest {
             command_id: arguments.command_id,
             cwd: arguments.cwd,
             env: arguments.env.0,
             timeout,
+            input: arguments.input,
+            close_stdin: arguments.close_stdin,
+            wait,
         };
-        let snapshot = self.handle.start(request, cancelled.cancelled()).await?;
-        Ok(reply::snapshot(&snapshot, self.settings.results))
+        let started = self
+            .handle
+            .start(request, cancelled.cancelled(), self.eof.cancelled())
+            .await?;
+        Ok(reply::started(&started, self.settings.results))
     }
 
     async fn read(
@@ -87,12 +97,20 @@ impl Server {
         cancelled: &CancellationToken,
     ) -> Result<CallToolResult, Failure> {
         let arguments: args::Read = args::read(arguments)?;
+        let place = arguments.place()?;
+        let (until, wait) = arguments.until()?;
         let unit = Unit::from(arguments.records);
         let limits = PageLimits {
             bytes: usize::try_from(arguments.max_bytes.0)
                 .expect("bounded by a constant that is a usize"),
             records: MAX_PAGE_RECORDS,
             unit,
+        };
+        let request = ReadRequest {
+            place,
+            limits,
+            until,
+            wait,
         };
         let cut_short = async {
             tokio::select! {
@@ -103,16 +121,11 @@ impl Server {
         let mut page = self.pages().pop().unwrap_or_default();
         let outcome = self
             .handle
-            .read(
-                &arguments.session_id,
-                arguments.cursor.0,
-                limits,
-                Duration::from_millis(arguments.wait_ms.0),
-                cut_short,
-                &mut page,
-            )
+            .read(&arguments.session_id, request, cut_short, &mut page)
             .await;
-        let result = outcome.map(|facts| reply::page(&page, facts, unit, self.settings.results));
+        let shown = arguments.until.as_ref();
+        let result =
+            outcome.map(|reading| reply::page(&page, &reading, shown, unit, self.settings.results));
         let mut pages = self.pages();
         if pages.len() < KEPT_PAGES {
             pages.push(page);

@@ -97,9 +97,13 @@ fn hints() -> ToolAnnotations {
 
 fn output_schema(tool: &str) -> Arc<JsonObject> {
     match tool {
-        READ => schema::output(schema::page(), schema::cursors()),
-        WRITE => schema::output(schema::written(), schema::uncertainty()),
-        _ => schema::output(schema::snapshot(), json!({})),
+        START => schema::output(schema::snapshot(), schema::excerpt(), json!({})),
+        READ => {
+            let (always, at_times) = schema::page();
+            schema::output(always, at_times, schema::cursors())
+        }
+        WRITE => schema::output(schema::written(), json!({}), schema::uncertainty()),
+        _ => schema::output(schema::snapshot(), json!({}), json!({})),
     }
 }
 

@@ -9,17 +9,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::{
-    sync::{
-        Semaphore,
-        mpsc::{self, error::TrySendError},
-        oneshot,
-    },
-    time::sleep_until,
+use tokio::sync::{
+    Semaphore,
+    mpsc::{self, error::TrySendError},
+    oneshot,
 };
 
 use crate::{
-    arena::{Budget, CursorError, Page, PageLimits, RecordLog, Slab, max_blocks},
+    arena::{Budget, CursorError, Page, RecordLog, Slab, max_blocks},
     config::{Config, Profile, StdinKind, limits},
     io::Backend,
     policy::{child_env, open_cwd},
@@ -28,13 +25,15 @@ use crate::{
         Session,
         input::{WriteEnd, WriteJob},
         lifecycle::DEFAULT_GRACE,
-        snapshot::{Output, Reason, Snapshot, Status},
+        snapshot::{Reason, Snapshot},
     },
     supervisor::{
         engine::{self, Adoption},
+        follow::{self, ReadRequest, Reading},
         refusal::Refusal,
         table::Table,
     },
+    view::excerpt::{Excerpt, head_limits},
 };
 
 /// Starts that may block at once, for example on a dead network mount, before further ones wait.
@@ -51,17 +50,30 @@ pub struct StartRequest {
     pub env: Vec<(String, String)>,
     /// Lifetime; the profile's or the config's default when absent. In range.
     pub timeout: Option<Duration>,
+    /// Written to stdin first.
+    pub input: String,
+    /// Close stdin after the input.
+    pub close_stdin: bool,
+    /// Don't answer before the session has ended, or this is over.
+    pub wait: Option<StartWait>,
 }
 
-/// What stands beside a page. Consistent with the page: both were taken under one lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageFacts {
-    /// The session's status.
-    pub status: Status,
-    /// Whether more output may come.
-    pub output: Output,
-    /// Whether anything was ever evicted.
-    pub truncated: bool,
+/// How long a start waits for the end of its session, and how much of the output it returns.
+#[derive(Clone, Copy, Debug)]
+pub struct StartWait {
+    /// The longest wait.
+    pub time: Duration,
+    /// UTF-8 bytes of text.
+    pub output_bytes: usize,
+}
+
+/// A session that was started.
+#[derive(Debug)]
+pub struct Started {
+    /// As it was when it had just been started, or at the end of what the start waited for.
+    pub snapshot: Snapshot,
+    /// Its output, when the start waited for it.
+    pub output: Option<Excerpt>,
 }
 
 /// What a write came to.
@@ -127,19 +139,34 @@ impl Handle {
         Ok((Self { shared }, thread))
     }
 
-    /// Starts a session. When `cancelled` has resolved by the time that the child runs, the child is ended at once.
+    /// Starts a session, gives it its input, and waits for its end as the request says. A client that cancels never learns
+    /// the session's id, so the session is ended at once when `cancelled` resolves before the answer. `cut_short` ends
+    /// the wait early, as if its time were up.
     ///
     /// # Cancel safety
-    /// Dropped while the child is being spawned, the child is killed and reaped, and its place is given back.
+    /// Dropped while the child is being spawned, the child is killed and reaped, and its place is given back. Dropped later,
+    /// the session goes on.
     pub async fn start(
         &self,
-        request: StartRequest,
+        mut request: StartRequest,
         cancelled: impl Future<Output = ()>,
-    ) -> Result<Snapshot, Refusal> {
+        cut_short: impl Future<Output = ()>,
+    ) -> Result<Started, Refusal> {
         let config = &self.shared.config;
         let profile = config
             .command(&request.command_id)
             .ok_or(Refusal::CommandNotFound)?;
+        if request.input.len() > config.max_input_bytes {
+            return Err(Refusal::InputTooLarge {
+                bytes: request.input.len(),
+                max: config.max_input_bytes,
+            });
+        }
+        if profile.stdin == StdinKind::Null && !request.input.is_empty() {
+            return Err(Refusal::StdinClosed { accepted: 0 });
+        }
+        let (close, wait) = (request.close_stdin, request.wait);
+        let input = std::mem::take(&mut request.input);
         let reservation = self.shared.table.reserve()?;
         let timeout = request.timeout.unwrap_or_else(|| {
             Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms))
@@ -152,18 +179,23 @@ impl Handle {
             .reserve()
             .await
             .map_err(|_| Refusal::Internal("the I/O thread is gone"))?;
-        let timeout_at = Instant::now() + timeout;
+        let started_at = Instant::now();
+        let timeout_at = started_at + timeout;
 
         let (writes, write_queue) = mpsc::channel(limits::MAX_CALLS_IN_FLIGHT);
         let budget = Budget {
             bytes: config.buffer_bytes,
             records: config.buffer_records,
         };
+        let mut log = RecordLog::new(self.shared.slab.clone(), budget);
+        if let Some(wait) = wait {
+            log.begin_survey(head_limits(wait.output_bytes));
+        }
         let session = Arc::new(Session::new(
             uuid::Uuid::new_v4().simple().to_string(),
             profile.id.clone(),
             child.leader.pid().as_raw(),
-            RecordLog::new(self.shared.slab.clone(), budget),
+            log,
             profile.stdin == StdinKind::Null,
             writes,
         ));
@@ -177,15 +209,36 @@ impl Handle {
             allow_detach: profile.allow_detach,
             writes: write_queue,
         });
-        tokio::select! {
-            biased;
-            () = cancelled => session.request_end(Reason::User, Duration::ZERO),
-            () = std::future::ready(()) => {}
-        }
         if closed {
             session.request_end(Reason::Shutdown, DEFAULT_GRACE);
         }
-        Ok(snapshot)
+        let has_input = close || !input.is_empty();
+        let written = has_input.then(|| enqueue(&session, input, close));
+        let answer = async {
+            // What became of the write stands in the session's state.
+            if let Some(Ok(written)) = written {
+                written.await.ok();
+            }
+            let (snapshot, output) = match wait {
+                Some(StartWait { time, output_bytes }) => {
+                    let time = time.saturating_sub(started_at.elapsed());
+                    let (snapshot, output) =
+                        follow::read_all(&session, output_bytes, time, cut_short).await;
+                    (snapshot, Some(output))
+                }
+                None if has_input => (session.snapshot(), None),
+                None => (snapshot, None),
+            };
+            Ok(Started { snapshot, output })
+        };
+        tokio::select! {
+            biased;
+            () = cancelled => {
+                session.request_end(Reason::User, Duration::ZERO);
+                Ok(Started { snapshot: session.snapshot(), output: None })
+            }
+            answer = answer => answer,
+        }
     }
 
     /// A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be neither this
@@ -221,50 +274,19 @@ impl Handle {
         Ok(self.shared.table.find(session_id)?.snapshot())
     }
 
-    /// Copies a page into `page`, waiting up to `wait` while there is nothing at `cursor` and more may come.
-    /// `cut_short` ends the wait early, as if its time were up.
+    /// Reads a page into `page`, see [`follow::read`].
     ///
     /// # Cancel safety
     /// Reading consumes nothing; dropping the future changes nothing.
     pub async fn read(
         &self,
         session_id: &str,
-        cursor: u64,
-        limits: PageLimits,
-        wait: Duration,
+        request: ReadRequest,
         cut_short: impl Future<Output = ()>,
         page: &mut Page,
-    ) -> Result<PageFacts, Refusal> {
+    ) -> Result<Reading, Refusal> {
         let session = self.shared.table.find(session_id)?;
-        let wait_until = Instant::now() + wait;
-        let mut waiting = !wait.is_zero();
-        tokio::pin!(cut_short);
-        loop {
-            let changed = session.changed.notified();
-            tokio::pin!(changed);
-            // Registered before the look, or what comes between the two would be missed.
-            changed.as_mut().enable();
-            {
-                let state = session.state();
-                state
-                    .log
-                    .page(cursor, limits, page)
-                    .map_err(Refusal::from)?;
-                let nothing_yet = page.runs.is_empty() && state.output == Output::Open;
-                if !(waiting && nothing_yet) {
-                    return Ok(PageFacts {
-                        status: state.status,
-                        output: state.output,
-                        truncated: state.log.truncated(),
-                    });
-                }
-            }
-            tokio::select! {
-                () = changed => {}
-                () = sleep_until(wait_until.into()) => waiting = false,
-                () = &mut cut_short => waiting = false,
-            }
-        }
+        follow::read(&session, request, cut_short, page).await
     }
 
     /// Queues a write at once, in the call itself; the returned future waits for its end. Writes of one session are
@@ -329,17 +351,8 @@ impl Handle {
                 max,
             });
         }
-        let (reply, end) = oneshot::channel();
-        match session.enqueue(WriteJob {
-            text: Bytes::from(text),
-            close,
-            reply,
-        }) {
-            Ok(()) => Ok((session, end)),
-            Err(TrySendError::Closed(_)) => Err(Refusal::SessionNotRunning { accepted: 0 }),
-            // As many writes wait as calls may be in flight, so the wire's own bound comes first.
-            Err(TrySendError::Full(_)) => Err(Refusal::Internal("the write queue is full")),
-        }
+        let end = enqueue(&session, text, close)?;
+        Ok((session, end))
     }
 
     /// Ends the session's group and resolves when its end is confirmed, or can't be.
@@ -367,6 +380,25 @@ impl Handle {
         for session in table.close() {
             session.ended().await;
         }
+    }
+}
+
+fn enqueue(
+    session: &Session,
+    text: String,
+    close: bool,
+) -> Result<oneshot::Receiver<WriteEnd>, Refusal> {
+    let (reply, end) = oneshot::channel();
+    let job = WriteJob {
+        text: Bytes::from(text),
+        close,
+        reply,
+    };
+    match session.enqueue(job) {
+        Ok(()) => Ok(end),
+        Err(TrySendError::Closed(_)) => Err(Refusal::SessionNotRunning { accepted: 0 }),
+        // As many writes wait as calls may be in flight, so the wire's own bound comes first.
+        Err(TrySendError::Full(_)) => Err(Refusal::Internal("the write queue is full")),
     }
 }
 
@@ -418,7 +450,8 @@ mod tests {
             command_id: "job".to_owned(),
             ..StartRequest::default()
         };
-        host.start(request, pending()).await
+        let started = host.start(request, pending(), pending()).await?;
+        Ok(started.snapshot)
     }
 
     #[tokio::test]

@@ -111,7 +111,9 @@ fn cut_end(page: &mut Page, at: usize) {
 /// Drops the text before offset `at`, where some is left.
 fn cut_start(page: &mut Page, at: usize) {
     let gone = page.runs.partition_point(|run| run.end <= at);
-    let run_start = gone.checked_sub(1).map_or(0, |before| page.runs[before].end);
+    let run_start = gone
+        .checked_sub(1)
+        .map_or(0, |before| page.runs[before].end);
     page.runs[gone].cursor += code_points(&page.text[run_start..at]);
     page.runs.drain(..gone);
     for run in &mut page.runs {
@@ -137,7 +139,11 @@ mod tests {
         let mut at = 0;
         for run in &page.runs {
             let text = &page.text[at..run.end];
-            all.extend(text.chars().zip(run.cursor..).map(|(c, cursor)| (cursor, run.stream, c)));
+            all.extend(
+                text.chars()
+                    .zip(run.cursor..)
+                    .map(|(c, cursor)| (cursor, run.stream, c)),
+            );
             at = run.end;
         }
         all
@@ -145,7 +151,13 @@ mod tests {
 
     fn log_of(text: &[(Stream, String)], budget: usize, bytes: usize) -> RecordLog {
         let slab = Slab::new(max_blocks(budget)).expect("map");
-        let mut log = RecordLog::new(slab, Budget { bytes: budget, records: None });
+        let mut log = RecordLog::new(
+            slab,
+            Budget {
+                bytes: budget,
+                records: None,
+            },
+        );
         log.begin_survey(head_limits(bytes));
         for (stream, piece) in text {
             log.append(*stream, piece, piece.chars().count());
@@ -162,7 +174,10 @@ mod tests {
     #[test]
     fn what_fits_is_whole() {
         let excerpt = excerpt_of("one\ntwo\n", 4096, 256);
-        assert_eq!((excerpt.head.text.as_str(), excerpt.gap), ("one\ntwo\n", None));
+        assert_eq!(
+            (excerpt.head.text.as_str(), excerpt.gap),
+            ("one\ntwo\n", None)
+        );
     }
 
     #[test]
@@ -176,13 +191,19 @@ mod tests {
         assert_eq!(gap.bytes, hidden.len() as u64);
         assert_eq!(gap.lines, hidden.matches('\n').count() as u64);
         let first = excerpt.tail.text.lines().next().expect("a line");
-        assert!(hidden.ends_with(&format!("\n{}\n", first.parse::<u32>().expect("a number") - 1)));
+        assert!(hidden.ends_with(&format!(
+            "\n{}\n",
+            first.parse::<u32>().expect("a number") - 1
+        )));
     }
 
     #[test]
     fn a_giant_line_is_shown_in_part() {
         let excerpt = excerpt_of(&("x".repeat(10_000) + "\n"), 65_536, 1_000);
-        assert_eq!((excerpt.head.text.len(), excerpt.tail.text.len()), (300, 700));
+        assert_eq!(
+            (excerpt.head.text.len(), excerpt.tail.text.len()),
+            (300, 700)
+        );
     }
 
     proptest! {
