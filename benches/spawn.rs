@@ -19,6 +19,7 @@ use nix::{
 use sluicegate::{
     arena::{Page, PageLimits, Unit},
     io::Backend,
+    supervisor::follow::{Place, ReadRequest, Until},
     supervisor::handle::Handle,
 };
 
@@ -105,14 +106,13 @@ async fn wait(handle: &Handle, session: &str) {
     };
     let mut page = Page::default();
     while !handle.status(session).expect("retained").status.is_final() {
-        let read = handle.read(
-            session,
-            0,
+        let request = ReadRequest {
+            place: Place::Cursor(0),
             limits,
-            Duration::from_secs(2),
-            pending(),
-            &mut page,
-        );
+            until: Until::Record,
+            wait: Duration::from_secs(2),
+        };
+        let read = handle.read(session, request, pending(), &mut page);
         read.await.expect("nothing was evicted");
     }
 }

@@ -13,7 +13,7 @@
 //! cli          stdio · config · demo · client · log        the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · unserved · server
 //!                                                          the wire
-//! supervisor   handle · table · engine · refusal · trail   all sessions
+//! supervisor   handle · follow · table · engine · refusal · trail    all sessions
 //! session      lifecycle · driver · pump · pace · input · io_thread · state · snapshot    one session
 //! policy  process  audit  demo  view                       what may run · one child · what was done · the demo profiles · readings of a log
 //! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
@@ -22,7 +22,7 @@
 //!
 //! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes),
 //! `fold` (what a terminal would show of a line). `view` applies it to pieces of a log, where two streams are
-//! interleaved: `watch` (waiting for a pattern), `plain` (pages of lines).
+//! interleaved: `watch` (waiting for a pattern), `plain` (pages of lines), `excerpt` (head, tail, and the gap counted).
 //!
 //! A test plays a kernel and a child from scripts: `io/scripted.rs` and `process/scripted.rs` take their places, and
 //! `session/simulation` holds whole sessions against a naive model. `tests/fuzz` is a package of its own.

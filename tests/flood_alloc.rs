@@ -28,6 +28,7 @@ use sluicegate::{
     io::{Backend, probe},
     process::Nursery,
     supervisor::{
+        follow::{Place, ReadRequest, Until},
         handle::{Handle, StartRequest},
         refusal::Refusal,
     },
@@ -160,8 +161,13 @@ async fn follow(handle: &Handle, session: &str, target: u64) -> u64 {
             return now.next_cursor;
         }
         assert!(!now.status.is_final(), "the flood ended: {now:?}");
-        let wait = Duration::from_secs(2);
-        let read = handle.read(session, now.next_cursor, limits, wait, pending(), &mut page);
+        let request = ReadRequest {
+            place: Place::Cursor(now.next_cursor),
+            limits,
+            until: Until::Record,
+            wait: Duration::from_secs(2),
+        };
+        let read = handle.read(session, request, pending(), &mut page);
         match read.await {
             // The flood was faster than this thread: there is more.
             Ok(_) | Err(Refusal::CursorExpired { .. }) => {}
@@ -190,10 +196,10 @@ fn allocations(case: &Case, backend: Backend) -> (u64, Option<Backtrace>) {
             ..StartRequest::default()
         };
         let started = handle
-            .start(request, pending())
+            .start(request, pending(), pending())
             .await
             .unwrap_or_else(|refusal| panic!("{}: {refusal:?}", case.name));
-        let session = started.session_id;
+        let session = started.snapshot.session_id;
         let warm = follow(&handle, &session, WARM_UP).await;
         ALLOCATIONS.store(0, Ordering::Relaxed);
         ARMED.store(true, Ordering::Relaxed);

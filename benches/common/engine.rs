@@ -88,8 +88,8 @@ pub async fn start(handle: &Handle) -> String {
         command_id: COMMAND_ID.to_owned(),
         ..StartRequest::default()
     };
-    let started = handle.start(request, pending()).await;
-    started.expect("a session").session_id
+    let started = handle.start(request, pending(), pending()).await;
+    started.expect("a session").snapshot.session_id
 }
 
 /// Waits as little as a client that looks now and then: a long poll would have itself woken by each read.

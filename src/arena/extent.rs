@@ -42,6 +42,18 @@ pub(super) struct Extent {
     last_stream: Stream,
 }
 
+/// How much further back a page may begin.
+#[derive(Debug)]
+pub(super) struct Reach {
+    /// Bytes that still fit.
+    pub(super) bytes: usize,
+    /// Records that still fit, counted in `unit`.
+    pub(super) records: usize,
+    pub(super) unit: Unit,
+    /// Stream of the text behind.
+    pub(super) stream: Option<Stream>,
+}
+
 #[derive(Debug)]
 enum Store {
     Block(Block),
@@ -265,6 +277,50 @@ impl Extent {
             }
         }
         None
+    }
+
+    /// Goes back from offset `to` of the block as far as `reach` allows, to `floor` at most; returns the offset reached.
+    fn reach_back(&self, to: usize, floor: usize, reach: &mut Reach) -> usize {
+        let bytes = self.store.bytes();
+        let mut at = to;
+        for (stream, run_start, _) in self.runs_back() {
+            if run_start >= to {
+                continue;
+            }
+            let start = run_start.max(floor);
+            let mut from =
+                start + ceil(&bytes[start..at], (at - start).saturating_sub(reach.bytes));
+            let record = match reach.unit {
+                Unit::Runs => usize::from(reach.stream != Some(stream)),
+                Unit::CodePoints => {
+                    let within = self.count(&bytes[from..at]);
+                    let taken = within.min(reach.records);
+                    from += self.offset_of(&bytes[from..at], within - taken);
+                    taken
+                }
+            };
+            if record > reach.records || from == at {
+                break;
+            }
+            reach.records -= record;
+            reach.bytes -= at - from;
+            reach.stream = Some(stream);
+            at = from;
+            if at > run_start || at == floor {
+                break;
+            }
+        }
+        at
+    }
+
+    /// As far back from `end` (or from the extent's end) as `reach` allows, to `floor` at most: the cursor reached, and
+    /// whether the extents before this one may be gone back over, too.
+    pub(super) fn start_of(&self, end: u64, floor: u64, reach: &mut Reach) -> (u64, bool) {
+        let to = self.locate(end.min(self.next()));
+        let floor = self.locate(floor.max(self.base));
+        let at = self.reach_back(to, floor, reach);
+        let cursor = self.base + self.count(&self.store.bytes()[self.head..at]) as u64;
+        (cursor, at == self.head)
     }
 
     /// Moves the text to an exact heap copy when that takes less than half of a block.

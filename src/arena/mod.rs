@@ -6,9 +6,11 @@ mod code_points;
 mod extent;
 mod record_log;
 mod slab;
+mod survey;
 
 pub use record_log::{RecordLog, max_blocks};
 pub use slab::{BLOCK_BYTES, Block, READ_BYTES, Slab};
+pub use survey::Survey;
 
 /// Which of a child's two output pipes a code point came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

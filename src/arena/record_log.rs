@@ -18,8 +18,9 @@
 use std::collections::VecDeque;
 
 use super::code_points::{ceil, count, floor};
-use super::extent::Extent;
+use super::extent::{Extent, Reach};
 use super::slab::{BLOCK_BYTES, Block, Slab};
+use super::survey::Survey;
 use super::{Budget, CursorError, LineStart, Page, PageLimits, Stream};
 
 /// Text in a read block from which on adopting it is better than copying: less would waste memory,
@@ -52,6 +53,7 @@ pub struct RecordLog {
     /// Cursor after the newest code point.
     next: u64,
     sealed: bool,
+    survey: Option<Survey>,
 }
 
 impl RecordLog {
@@ -71,7 +73,19 @@ impl RecordLog {
             retained: 0,
             next: 0,
             sealed: false,
+            survey: None,
         }
+    }
+
+    /// Keeps the first text within `head` and counts what else is added, until [`RecordLog::end_survey`]. To be called
+    /// before anything is added.
+    pub fn begin_survey(&mut self, head: PageLimits) {
+        self.survey = Some(Survey::new(head));
+    }
+
+    /// What was added since the survey began. Further calls return nothing.
+    pub fn end_survey(&mut self) -> Option<Survey> {
+        self.survey.take()
     }
 
     /// Cursor of the oldest retained code point; [`RecordLog::next_cursor`] when there is none.
@@ -127,6 +141,9 @@ impl RecordLog {
             return;
         }
         self.assert_open(text, code_points);
+        if let Some(survey) = &mut self.survey {
+            survey.add(stream, text, self.next);
+        }
         let extent = Extent::adopted(block, stream, start, end, self.next, code_points);
         self.retained += extent.len();
         self.next = extent.next();
@@ -158,11 +175,62 @@ impl RecordLog {
             return Err(CursorError::Invalid { base, next });
         }
         debug_assert!(limits.bytes >= 4 && limits.records > 0, "{limits:?}");
+        self.copy(cursor, limits, out);
+        Ok(())
+    }
+
+    /// Copies the text before `end` into `out`, in whole code points, back to `floor` or to the oldest retained code point,
+    /// or as far as `limits` allow; at least one when there is one. The page's `next_cursor` is `end`.
+    ///
+    /// # Errors
+    /// When `end` lies before the oldest retained code point or beyond the newest; `out` is then unchanged.
+    pub fn page_back(
+        &self,
+        end: u64,
+        floor: u64,
+        limits: PageLimits,
+        out: &mut Page,
+    ) -> Result<(), CursorError> {
+        let (base, next) = (self.base_cursor(), self.next);
+        if end < base {
+            return Err(CursorError::Expired { base, next });
+        }
+        if end > next {
+            return Err(CursorError::Invalid { base, next });
+        }
+        debug_assert!(limits.bytes >= 4 && limits.records > 0, "{limits:?}");
+        let floor = floor.max(base);
+        let mut reach = Reach {
+            bytes: limits.bytes,
+            records: limits.records,
+            unit: limits.unit,
+            stream: None,
+        };
+        let mut start = end;
+        let behind = self.extents.partition_point(|extent| extent.base() < end);
+        for extent in self.extents.range(..behind).rev() {
+            if start <= floor {
+                break;
+            }
+            let (reached, may_go_on) = extent.start_of(end, floor, &mut reach);
+            start = reached;
+            if !may_go_on {
+                break;
+            }
+        }
+        // Exactly the bytes from there to `end`.
+        let bytes = limits.bytes - reach.bytes;
+        self.copy(start, PageLimits { bytes, ..limits }, out);
+        debug_assert_eq!(out.next_cursor, end, "the page ends where it was asked to");
+        Ok(())
+    }
+
+    fn copy(&self, cursor: u64, limits: PageLimits, out: &mut Page) {
         out.text.clear();
         out.runs.clear();
-        out.base_cursor = base;
+        out.base_cursor = self.base_cursor();
         out.next_cursor = cursor;
-        out.end_cursor = next;
+        out.end_cursor = self.next;
         let first = self
             .extents
             .partition_point(|extent| extent.next() <= cursor);
@@ -171,7 +239,6 @@ impl RecordLog {
                 break;
             }
         }
-        Ok(())
     }
 
     /// Looks for the start of `stream`'s line that is open at `cursor`, in the text just before it: no more than an
@@ -196,6 +263,9 @@ impl RecordLog {
 
     fn append_bytes(&mut self, stream: Stream, text: &[u8], code_points: usize) {
         self.assert_open(text, code_points);
+        if let Some(survey) = &mut self.survey {
+            survey.add(stream, text, self.next);
+        }
         let (mut rest, mut left) = (text, code_points);
         if text.len() > self.budget.bytes {
             // All that is retained and the start of the text would go at once.

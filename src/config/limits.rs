@@ -8,8 +8,18 @@ use super::{Config, Profile};
 pub const MAX_CLIENT_ENV: usize = 32;
 /// Longest `command_id`, in characters.
 pub const MAX_COMMAND_ID_CHARS: usize = 128;
-/// Longest `grace_ms` and `wait_ms`.
-pub const MAX_WAIT_MS: u64 = 2_000;
+/// Longest `grace_ms`.
+pub const MAX_GRACE_MS: u64 = 2_000;
+/// Longest `wait_ms`: many clients give a call up after 60 s.
+pub const MAX_WAIT_MS: u64 = 55_000;
+/// Longest `wait_ms` of a read that waits for any output.
+pub const MAX_RECORD_WAIT_MS: u64 = 2_000;
+/// Bounds of `until.idle_ms`.
+pub const IDLE_MS: RangeInclusive<u64> = 50..=MAX_WAIT_MS;
+/// Bounds of `output_bytes` of a start.
+pub const OUTPUT_BYTES: RangeInclusive<usize> = 256..=MAX_PAGE_BYTES;
+/// What `output_bytes` is when it is left out.
+pub const DEFAULT_OUTPUT_BYTES: usize = 16_384;
 /// Largest page, in UTF-8 bytes of text; also the default.
 pub const MAX_PAGE_BYTES: usize = 65_536;
 /// Smallest `max_bytes`: one code point always fits.

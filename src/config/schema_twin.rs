@@ -21,6 +21,13 @@ fn at(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
                 name => is(name, value),
             },
             ("enum", _) => rule.as_array().unwrap().contains(value),
+            ("oneOf", _) => {
+                let choices = rule.as_array().unwrap().iter();
+                choices
+                    .filter(|choice| at(choice, value, path).is_ok())
+                    .count()
+                    == 1
+            }
             ("minimum", Value::Number(number)) => number.as_f64() >= rule.as_f64(),
             ("maximum", Value::Number(number)) => match (number.as_u64(), rule.as_u64()) {
                 // Beyond 2^53 a float would blur the bound.

@@ -3,186 +3,42 @@
 //! Each type is the whole rule for its argument: serde enforces it, schemars publishes it in the input schema, and its
 //! `expecting` text is what a refusal says. Integers are JSON integers; `true`, `"5"`, `5.0`, `5e2` and `null` are none.
 
-use std::{collections::HashSet, fmt, time::Duration};
+use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, Error, MapAccess, Unexpected, Visitor},
+    de::{DeserializeOwned, Error},
 };
 
 use crate::{
-    arena::Unit,
     config::limits::{
-        MAX_CLIENT_ENV, MAX_COMMAND_ID_CHARS, MAX_PAGE_BYTES, MAX_WAIT_MS, MIN_PAGE_BYTES,
-        TIMEOUT_MS,
+        DEFAULT_OUTPUT_BYTES, IDLE_MS, MAX_COMMAND_ID_CHARS, MAX_GRACE_MS, MAX_PAGE_BYTES,
+        MAX_RECORD_WAIT_MS, MAX_WAIT_MS, MIN_PAGE_BYTES, OUTPUT_BYTES, TIMEOUT_MS,
     },
+    supervisor::{
+        follow::{self, Place},
+        handle::StartWait,
+    },
+    text::pattern::Pattern,
 };
+
+mod values;
+
+pub(super) use values::{Bounded, Env, Records, Tail, Until, View};
 
 /// Largest cursor that the wire carries: JSON integers stay within a signed 64-bit one.
 const MAX_CURSOR: u64 = i64::MAX.unsigned_abs();
 /// Longest message about a bad argument, in characters; the client's own text may stand in it.
 const MAX_MESSAGE_CHARS: usize = 300;
 
-/// An integer from `MIN` to `MAX`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bounded<const MIN: u64, const MAX: u64>(pub(super) u64);
-
-/// The least.
-impl<const MIN: u64, const MAX: u64> Default for Bounded<MIN, MAX> {
-    fn default() -> Self {
-        Self(MIN)
-    }
-}
-
-impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Bounded<MIN, MAX> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InRange<const MIN: u64, const MAX: u64>;
-        impl<const MIN: u64, const MAX: u64> Visitor<'_> for InRange<MIN, MAX> {
-            type Value = u64;
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(formatter, "an integer from {MIN} to {MAX}")
-            }
-            fn visit_u64<E: Error>(self, value: u64) -> Result<u64, E> {
-                if (MIN..=MAX).contains(&value) {
-                    Ok(value)
-                } else {
-                    Err(E::invalid_value(Unexpected::Unsigned(value), &self))
-                }
-            }
-        }
-        deserializer.deserialize_u64(InRange::<MIN, MAX>).map(Self)
-    }
-}
-
-impl<const MIN: u64, const MAX: u64> serde::Serialize for Bounded<MIN, MAX> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(self.0)
-    }
-}
-
-impl<const MIN: u64, const MAX: u64> JsonSchema for Bounded<MIN, MAX> {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        format!("Bounded{MIN}To{MAX}").into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX })
-    }
-}
-
 type TimeoutMs = Bounded<{ *TIMEOUT_MS.start() }, { *TIMEOUT_MS.end() }>;
+type GraceMs = Bounded<0, MAX_GRACE_MS>;
 type WaitMs = Bounded<0, MAX_WAIT_MS>;
+type IdleMs = Bounded<{ *IDLE_MS.start() }, { *IDLE_MS.end() }>;
+type OutputBytes = Bounded<{ *OUTPUT_BYTES.start() as u64 }, { *OUTPUT_BYTES.end() as u64 }>;
 type Cursor = Bounded<0, MAX_CURSOR>;
 type PageBytes = Bounded<{ MIN_PAGE_BYTES as u64 }, { MAX_PAGE_BYTES as u64 }>;
-
-/// Name and value pairs in the client's order, no name twice.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Env(pub(super) Vec<(String, String)>);
-
-impl<'de> Deserialize<'de> for Env {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs;
-        impl<'de> Visitor<'de> for Pairs {
-            type Value = Vec<(String, String)>;
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object of strings")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let (mut pairs, mut names) = (Vec::new(), HashSet::new());
-                while let Some((name, value)) = map.next_entry::<String, String>()? {
-                    if !names.insert(name.clone()) {
-                        return Err(A::Error::custom(format_args!("{name:?} is given twice")));
-                    }
-                    pairs.push((name, value));
-                }
-                Ok(pairs)
-            }
-        }
-        deserializer.deserialize_map(Pairs).map(Self)
-    }
-}
-
-impl JsonSchema for Env {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Env".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "object",
-            "additionalProperties": { "type": "string" },
-            "maxProperties": MAX_CLIENT_ENV
-        })
-    }
-}
-
-/// What a record of a page is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Records {
-    #[default]
-    Runs,
-    CodePoints,
-}
-
-/// By hand, since the derived one tells of a value that is no string nothing but "expected value".
-impl<'de> Deserialize<'de> for Records {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Word;
-        impl Visitor<'_> for Word {
-            type Value = Records;
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("`runs` or `code_points`")
-            }
-            fn visit_str<E: Error>(self, word: &str) -> Result<Records, E> {
-                match word {
-                    "runs" => Ok(Records::Runs),
-                    "code_points" => Ok(Records::CodePoints),
-                    other => Err(E::unknown_variant(other, &["runs", "code_points"])),
-                }
-            }
-        }
-        deserializer.deserialize_str(Word)
-    }
-}
-
-impl From<Records> for Unit {
-    fn from(records: Records) -> Self {
-        match records {
-            Records::Runs => Self::Runs,
-            Records::CodePoints => Self::CodePoints,
-        }
-    }
-}
-
-/// How output is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum View {
-    #[default]
-    Raw,
-    Plain,
-}
-
-/// By hand, as that of [`Records`].
-impl<'de> Deserialize<'de> for View {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Word;
-        impl Visitor<'_> for Word {
-            type Value = View;
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("`raw` or `plain`")
-            }
-            fn visit_str<E: Error>(self, word: &str) -> Result<View, E> {
-                match word {
-                    "raw" => Ok(View::Raw),
-                    "plain" => Ok(View::Plain),
-                    other => Err(E::unknown_variant(other, &["raw", "plain"])),
-                }
-            }
-        }
-        deserializer.deserialize_str(Word)
-    }
-}
 
 /// Arguments of `terminal_start`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -203,6 +59,18 @@ pub(super) struct Start {
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "TimeoutMs")]
     pub(super) timeout_ms: Option<TimeoutMs>,
+    /// Wait so long for the end; the answer then has output: all, or head and tail.
+    #[serde(default)]
+    pub(super) wait_ms: WaitMs,
+    /// Most bytes of that output.
+    #[serde(default = "default_output")]
+    pub(super) output_bytes: OutputBytes,
+    /// Text for stdin.
+    #[serde(default)]
+    pub(super) input: String,
+    /// Close stdin after input.
+    #[serde(default)]
+    pub(super) close_stdin: bool,
 }
 
 impl Start {
@@ -215,6 +83,15 @@ impl Start {
             timeout => Ok(timeout.map(|Bounded(ms)| Duration::from_millis(ms))),
         }
     }
+
+    /// The wait asked for.
+    pub(super) fn wait(&self) -> Option<StartWait> {
+        (self.wait_ms.0 > 0).then(|| StartWait {
+            time: Duration::from_millis(self.wait_ms.0),
+            output_bytes: usize::try_from(self.output_bytes.0)
+                .expect("bounded by a constant that is a usize"),
+        })
+    }
 }
 
 /// Arguments of `terminal_read`.
@@ -224,31 +101,84 @@ pub(super) struct Read {
     /// From terminal_start.
     pub(super) session_id: String,
     /// Code point to start at: next_cursor of the page before.
-    #[serde(default)]
-    pub(super) cursor: Cursor,
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Cursor", extend("default" = 0))]
+    pub(super) cursor: Option<Cursor>,
+    /// tail: the last max_bytes, instead of cursor.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Tail")]
+    pub(super) from: Option<Tail>,
     /// Most UTF-8 bytes of text to return.
     #[serde(default = "full_page")]
     pub(super) max_bytes: PageBytes,
-    /// How long to wait for output when there is none at cursor.
+    /// How long to wait; over 2000 only with until end, pattern or idle_ms.
     #[serde(default)]
     pub(super) wait_ms: WaitMs,
+    /// What to wait for: output at cursor, all of it and the exit, a regex match within a line, or silence.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Until", extend("default" = "record"))]
+    pub(super) until: Option<Until>,
     /// runs: adjacent text of one stream is one record. code_points: one record per code point.
     #[serde(default)]
     pub(super) records: Records,
-    /// plain: lines as a terminal would show them, without escape sequences, \r progress folded; cursors stay raw.
+    /// plain: lines as a terminal shows them, \r progress folded.
     #[serde(default)]
     pub(super) view: View,
 }
 
 impl Read {
     /// Refuses arguments that contradict each other.
-    pub(super) fn checked(self) -> Result<Self, BadArgument> {
-        if self.view == View::Plain && self.records == Records::CodePoints {
-            return Err(BadArgument(
-                "argument `records`: `code_points` can't be had with `view` `plain`; leave one of them out".to_owned(),
-            ));
+    pub(super) fn check(&self) -> Result<(), BadArgument> {
+        if self.view != View::Plain {
+            return Ok(());
         }
-        Ok(self)
+        let argument = if self.records == Records::CodePoints {
+            "`records`: `code_points`"
+        } else if matches!(self.until, Some(Until::Pattern(_))) {
+            "`until`: a pattern"
+        } else {
+            return Ok(());
+        };
+        Err(BadArgument(format!(
+            "argument {argument} can't be had with `view` `plain`; leave one of them out"
+        )))
+    }
+}
+
+impl Read {
+    /// Where the page is to lie.
+    pub(super) fn place(&self) -> Result<Place, BadArgument> {
+        match (self.from, self.cursor) {
+            (Some(Tail), Some(_)) => Err(BadArgument(
+                "argument `from`: \"tail\" can't stand beside `cursor`; leave one of them out"
+                    .to_owned(),
+            )),
+            (Some(Tail), None) => Ok(Place::Tail),
+            (None, cursor) => Ok(Place::Cursor(cursor.unwrap_or_default().0)),
+        }
+    }
+
+    /// What to wait for, and how long.
+    pub(super) fn until(&self) -> Result<(follow::Until, Duration), BadArgument> {
+        let Bounded(wait_ms) = self.wait_ms;
+        let until = match &self.until {
+            None | Some(Until::Record) if wait_ms > MAX_RECORD_WAIT_MS => {
+                return Err(BadArgument(format!(
+                    "argument `wait_ms`: invalid value: integer `{wait_ms}`, expected at most {MAX_RECORD_WAIT_MS} \
+                     unless `until` is \"end\", a pattern or idle_ms"
+                )));
+            }
+            None | Some(Until::Record) => follow::Until::Record,
+            Some(Until::End) => follow::Until::End,
+            Some(Until::Idle(quiet)) => follow::Until::Idle(*quiet),
+            Some(Until::Pattern(pattern)) => {
+                let pattern = Pattern::new(pattern, false).map_err(|error| {
+                    BadArgument(one_line(&format!("argument `until.pattern`: {error}")))
+                })?;
+                follow::Until::Pattern(Box::new(pattern))
+            }
+        };
+        Ok((until, Duration::from_millis(wait_ms)))
     }
 }
 
@@ -283,14 +213,18 @@ pub(super) struct Terminate {
     pub(super) session_id: String,
     /// Time between SIGTERM and SIGKILL.
     #[serde(default = "default_grace")]
-    pub(super) grace_ms: WaitMs,
+    pub(super) grace_ms: GraceMs,
 }
 
 fn full_page() -> PageBytes {
     Bounded(MAX_PAGE_BYTES as u64)
 }
 
-fn default_grace() -> WaitMs {
+fn default_output() -> OutputBytes {
+    Bounded(DEFAULT_OUTPUT_BYTES as u64)
+}
+
+fn default_grace() -> GraceMs {
     Bounded(500)
 }
 

@@ -10,11 +10,17 @@ use serde::{Serialize, Serializer};
 use crate::{
     arena::{Page, Run, Stream, Unit},
     config::Results,
-    mcp::{Settings, failure::Failure, wire},
+    mcp::{Settings, args::Until, failure::Failure, wire},
     session::snapshot::{Output, Reason, Snapshot},
-    supervisor::handle::{PageFacts, Written, readings::ReadingFacts},
+    supervisor::{
+        follow::{Reading, Waited},
+        handle::{PlainReading, Started, Written},
+    },
     text::rfc3339,
-    view::plain::Plain,
+    view::{
+        excerpt::{Excerpt, Gap},
+        plain::Plain,
+    },
 };
 
 #[derive(Serialize)]
@@ -40,6 +46,46 @@ struct SnapshotBody<'a> {
     ok: bool,
     #[serde(flatten)]
     members: SnapshotMembers<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<OutputBody<'a>>,
+}
+
+/// The output of a session that was waited for.
+#[derive(Serialize)]
+struct OutputBody<'a> {
+    omitted: Option<GapBody>,
+    records: ExcerptRecords<'a>,
+}
+
+/// Text that a result leaves out, from `from` on and before `to`.
+#[derive(Serialize)]
+struct GapBody {
+    from: u64,
+    to: u64,
+    code_points: u64,
+    bytes: u64,
+    lines: u64,
+}
+
+impl From<Gap> for GapBody {
+    fn from(gap: Gap) -> Self {
+        Self {
+            from: gap.from,
+            to: gap.to,
+            code_points: gap.to - gap.from,
+            bytes: gap.bytes,
+            lines: gap.lines,
+        }
+    }
+}
+
+struct ExcerptRecords<'a>(&'a Excerpt);
+
+impl Serialize for ExcerptRecords<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let runs = runs(&self.0.head).chain(runs(&self.0.tail));
+        serializer.collect_seq(runs.map(|(run, text)| record(run, 0, text)))
+    }
 }
 
 #[derive(Serialize)]
@@ -93,12 +139,30 @@ impl<'a> From<&'a Snapshot> for SnapshotMembers<'a> {
 
 /// The result of a call that returns a snapshot.
 pub(super) fn snapshot(snapshot: &Snapshot, layout: Results) -> CallToolResult {
+    snapshot_with(snapshot, None, layout)
+}
+
+/// The result of a start: a snapshot, and the output when that was waited for.
+pub(super) fn started(started: &Started, layout: Results) -> CallToolResult {
+    snapshot_with(&started.snapshot, started.output.as_ref(), layout)
+}
+
+fn snapshot_with(snapshot: &Snapshot, output: Option<&Excerpt>, layout: Results) -> CallToolResult {
+    let text = output.map_or(0, |excerpt| {
+        let pages = [&excerpt.head, &excerpt.tail];
+        let capacities = pages.map(|page| text_capacity(page, page.runs.len()));
+        capacities.iter().sum()
+    });
     let body = body(
         &SnapshotBody {
             ok: true,
             members: snapshot.into(),
+            output: output.map(|excerpt| OutputBody {
+                omitted: excerpt.gap.map(GapBody::from),
+                records: ExcerptRecords(excerpt),
+            }),
         },
-        SNAPSHOT_BYTES,
+        SNAPSHOT_BYTES + text,
     );
     let summary = summary(layout, || {
         let (session, next) = (&snapshot.session_id, snapshot.next_cursor);
@@ -186,7 +250,7 @@ pub(super) fn written(session_id: &str, written: Written, layout: Results) -> Ca
 
 /// The records come last: a client that cuts a long result off still shows how to read on.
 #[derive(Serialize)]
-struct PageBody<R> {
+struct PageBody<'a, R> {
     ok: bool,
     base_cursor: u64,
     next_cursor: u64,
@@ -195,7 +259,58 @@ struct PageBody<R> {
     status: &'static str,
     output_complete: bool,
     output_incomplete: bool,
+    #[serde(flatten)]
+    wait: Option<WaitMembers<'a>>,
     records: R,
+}
+
+/// What a wait came to, when the call said `until`.
+#[derive(Serialize)]
+struct WaitMembers<'a> {
+    wait_result: &'static str,
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    found: Option<Option<MatchBody<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omitted: Option<GapBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsearched: Option<u64>,
+}
+
+impl<'a> WaitMembers<'a> {
+    fn of(until: Option<&Until>, reading: &'a Reading) -> Option<Self> {
+        let found = || {
+            reading.found.as_ref().map(|(_, found)| MatchBody {
+                cursor: found.start,
+                text: &found.text,
+                clipped: found.clipped,
+            })
+        };
+        until.map(|until| Self {
+            wait_result: waited_name(reading.waited),
+            found: matches!(until, Until::Pattern(_)).then(found),
+            omitted: reading.omitted.map(GapBody::from),
+            unsearched: (reading.unsearched > 0).then_some(reading.unsearched),
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct MatchBody<'a> {
+    cursor: u64,
+    text: &'a str,
+    /// The text is only the start of the match.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    clipped: bool,
+}
+
+fn waited_name(waited: Waited) -> &'static str {
+    match waited {
+        Waited::Record => "record",
+        Waited::End => "end",
+        Waited::Pattern => "pattern",
+        Waited::Idle => "idle",
+        Waited::Timeout => "timeout",
+    }
 }
 
 /// `cut` stands only where something is missing: each record pays for its members.
@@ -215,12 +330,7 @@ struct Records<'a> {
 
 impl Serialize for Records<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut start = 0;
-        let runs = self.page.runs.iter().map(|run| {
-            let text = &self.page.text[start..run.end];
-            start = run.end;
-            (run, text)
-        });
+        let runs = runs(self.page);
         match self.unit {
             Unit::Runs => serializer.collect_seq(runs.map(|(run, text)| record(run, 0, text))),
             Unit::CodePoints => serializer.collect_seq(runs.flat_map(|(run, text)| {
@@ -231,6 +341,16 @@ impl Serialize for Records<'_> {
             })),
         }
     }
+}
+
+/// The runs of a page with their text.
+fn runs(page: &Page) -> impl Iterator<Item = (&Run, &str)> {
+    let mut start = 0;
+    page.runs.iter().map(move |run| {
+        let text = &page.text[start..run.end];
+        start = run.end;
+        (run, text)
+    })
 }
 
 fn record<'a>(run: &Run, offset: u64, text: &'a str) -> Record<'a> {
@@ -263,29 +383,40 @@ impl Serialize for PlainRecords<'_> {
 /// `{"cursor":…,"stream":"stdout","text":""},` with a cursor of ten digits.
 const RECORD_BYTES: usize = 52;
 
-/// The result of a read.
-pub(super) fn page(page: &Page, facts: PageFacts, unit: Unit, layout: Results) -> CallToolResult {
+/// Room for the text of a page in so many records.
+fn text_capacity(page: &Page, records: usize) -> usize {
+    page.text.len() + page.text.len() / 16 + records * RECORD_BYTES
+}
+
+/// The result of a read. What was waited for, `until`, has members of its own when the client gave it.
+pub(super) fn page(
+    page: &Page,
+    reading: &Reading,
+    until: Option<&Until>,
+    unit: Unit,
+    layout: Results,
+) -> CallToolResult {
     let records = match unit {
         Unit::Runs => page.runs.len(),
         // At most as many as bytes; exact for ASCII.
         Unit::CodePoints => page.text.len(),
     };
-    let capacity = page.text.len() + page.text.len() / 16 + records * RECORD_BYTES + 256;
-    let status = facts.status.as_str();
+    let status = reading.status.as_str();
     let has_more = page.next_cursor < page.end_cursor;
     let body = body(
         &PageBody {
             ok: true,
             base_cursor: page.base_cursor,
             next_cursor: page.next_cursor,
-            truncated: facts.truncated,
+            truncated: reading.truncated,
             has_more,
             status,
-            output_complete: facts.output == Output::Complete,
-            output_incomplete: facts.output == Output::Incomplete,
+            output_complete: reading.output == Output::Complete,
+            output_incomplete: reading.output == Output::Incomplete,
+            wait: WaitMembers::of(until, reading),
             records: Records { page, unit },
         },
-        capacity,
+        text_capacity(page, records) + 256,
     );
     let summary = summary(layout, || {
         let (bytes, next) = (page.text.len(), page.next_cursor);
@@ -295,20 +426,22 @@ pub(super) fn page(page: &Page, facts: PageFacts, unit: Unit, layout: Results) -
 }
 
 /// The result of a read with the plain view.
-pub(super) fn plain(plain: &Plain, facts: ReadingFacts, layout: Results) -> CallToolResult {
+pub(super) fn plain(read: &PlainReading, until: Option<&Until>, layout: Results) -> CallToolResult {
+    let PlainReading { plain, reading, .. } = read;
     let bytes = plain.text.len();
-    let status = facts.page.status.as_str();
-    let has_more = plain.next_cursor < facts.end_cursor;
+    let status = reading.status.as_str();
+    let has_more = plain.next_cursor < read.end_cursor;
     let body = body(
         &PageBody {
             ok: true,
-            base_cursor: facts.base_cursor,
+            base_cursor: read.base_cursor,
             next_cursor: plain.next_cursor,
-            truncated: facts.page.truncated,
+            truncated: reading.truncated,
             has_more,
             status,
-            output_complete: facts.page.output == Output::Complete,
-            output_incomplete: facts.page.output == Output::Incomplete,
+            output_complete: reading.output == Output::Complete,
+            output_incomplete: reading.output == Output::Incomplete,
+            wait: WaitMembers::of(until, reading),
             records: PlainRecords(plain),
         },
         bytes + bytes / 16 + plain.records.len() * RECORD_BYTES + 256,

@@ -31,6 +31,10 @@ fn strip(value: &mut Value, is_root: bool) {
             for key in ["format", "title", "$schema"] {
                 object.remove(key);
             }
+            // The words are their own type.
+            if object.contains_key("enum") {
+                object.remove("type");
+            }
             if is_root {
                 object.remove("description");
             }
@@ -45,19 +49,22 @@ fn strip(value: &mut Value, is_root: bool) {
     }
 }
 
-/// The output schema of a tool whose success body has one of the lists of `members`, all required, and whose failures
-/// carry `details`.
-pub(super) fn output(members: &[Value], details: Value) -> Arc<JsonObject> {
+/// The output schema of a tool whose success has one of these `bodies`, and whose failures carry `details`.
+pub(super) fn output(bodies: &[Body], details: Value) -> Arc<JsonObject> {
     let Value::Object(mut details) = details else {
         unreachable!("details are written as objects in this crate");
     };
     let ok = |value: bool| json!({ "const": value });
-    let success = |members: &Value| {
-        let mut members = members.clone();
+    let success = |body: &Body| {
+        let mut members = body.always.clone();
         members["ok"] = ok(true);
-        all_required(members)
+        let mut schema = all_required(members);
+        for (name, member) in body.at_times.as_object().into_iter().flatten() {
+            schema["properties"][name] = member.clone();
+        }
+        schema
     };
-    let mut bodies: Vec<Value> = members.iter().map(success).collect();
+    let mut bodies: Vec<Value> = bodies.iter().map(success).collect();
     details.insert("code".to_owned(), json!({ "type": "string" }));
     details.insert("message".to_owned(), json!({ "type": "string" }));
     bodies.push(json!({
@@ -71,6 +78,21 @@ pub(super) fn output(members: &[Value], details: Value) -> Arc<JsonObject> {
         unreachable!("written as an object above");
     };
     Arc::new(schema)
+}
+
+/// Members of a success.
+pub(super) struct Body {
+    /// Those that are always there.
+    always: Value,
+    /// Those that some calls ask for.
+    at_times: Value,
+}
+
+impl From<Value> for Body {
+    fn from(always: Value) -> Self {
+        let at_times = Value::Null;
+        Self { always, at_times }
+    }
 }
 
 /// The schema of an object that has these members, and may have more.
@@ -119,9 +141,9 @@ pub(super) fn snapshot() -> Value {
     })
 }
 
-/// Members of a page.
-pub(super) fn page() -> Value {
-    json!({
+/// Members of a page. Those of a wait are there when the call says `until`.
+pub(super) fn page() -> Body {
+    let always = json!({
         "base_cursor": cursor(),
         "next_cursor": cursor(),
         "truncated": { "type": "boolean" },
@@ -129,20 +151,71 @@ pub(super) fn page() -> Value {
         "status": status(),
         "output_complete": { "type": "boolean" },
         "output_incomplete": { "type": "boolean" },
-        "records": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["cursor", "stream", "text"],
-                "properties": {
-                    "cursor": cursor(),
-                    "stream": { "enum": ["stdout", "stderr"] },
-                    "text": { "type": "string" },
-                    "cut": { "const": true }
-                }
+        "records": records()
+    });
+    let at_times = json!({
+        "wait_result": { "enum": ["record", "end", "pattern", "idle", "timeout"] },
+        "match": {
+            "type": ["object", "null"],
+            "required": ["cursor", "text"],
+            "properties": {
+                "cursor": cursor(),
+                "text": { "type": "string" },
+                "clipped": { "type": "boolean" }
+            }
+        },
+        "omitted": gap(),
+        "unsearched": count()
+    });
+    Body { always, at_times }
+}
+
+/// Members of what a start answers: a snapshot, and the output when it waited.
+pub(super) fn started() -> Body {
+    let mut gap = gap();
+    gap["type"] = json!(["object", "null"]);
+    let at_times = json!({
+        "output": {
+            "type": "object",
+            "required": ["omitted", "records"],
+            "properties": { "omitted": gap, "records": records() }
+        }
+    });
+    Body {
+        always: snapshot(),
+        at_times,
+    }
+}
+
+fn records() -> Value {
+    json!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["cursor", "stream", "text"],
+            "properties": {
+                "cursor": cursor(),
+                "stream": { "enum": ["stdout", "stderr"] },
+                "text": { "type": "string" },
+                "cut": { "const": true }
             }
         }
     })
+}
+
+/// Text that a result leaves out, `to` exclusive.
+fn gap() -> Value {
+    json!({
+        "type": "object",
+        "required": ["from", "to", "code_points", "bytes", "lines"],
+        "properties": {
+            "from": cursor(), "to": cursor(), "code_points": count(), "bytes": count(), "lines": count()
+        }
+    })
+}
+
+fn count() -> Value {
+    json!({ "type": "integer" })
 }
 
 /// Members of what a write came to.
@@ -201,16 +274,37 @@ mod tests {
                         "description": "Most UTF-8 bytes of text to return."
                     },
                     "wait_ms": {
-                        "type": "integer", "minimum": 0, "maximum": 2_000, "default": 0,
-                        "description": "How long to wait for output when there is none at cursor."
+                        "type": "integer", "minimum": 0, "maximum": 55_000, "default": 0,
+                        "description": "How long to wait; over 2000 only with until end, pattern or idle_ms."
+                    },
+                    "from": {
+                        "enum": ["tail"],
+                        "description": "tail: the last max_bytes, instead of cursor."
+                    },
+                    "until": {
+                        "oneOf": [
+                            { "enum": ["record", "end"] },
+                            {
+                                "type": "object",
+                                "properties": {
+                                    "pattern": { "type": "string" },
+                                    "idle_ms": { "type": "integer", "minimum": 50, "maximum": 55_000 }
+                                },
+                                "minProperties": 1,
+                                "maxProperties": 1,
+                                "additionalProperties": false
+                            }
+                        ],
+                        "default": "record",
+                        "description": "What to wait for: output at cursor, all of it and the exit, a regex match within a line, or silence."
                     },
                     "records": {
-                        "type": "string", "enum": ["runs", "code_points"], "default": "runs",
+                        "enum": ["runs", "code_points"], "default": "runs",
                         "description": "runs: adjacent text of one stream is one record. code_points: one record per code point."
                     },
                     "view": {
-                        "type": "string", "enum": ["raw", "plain"], "default": "raw",
-                        "description": "plain: lines as a terminal would show them, without escape sequences, \\r progress folded; cursors stay raw."
+                        "enum": ["raw", "plain"], "default": "raw",
+                        "description": "plain: lines as a terminal shows them, \\r progress folded."
                     }
                 }
             })

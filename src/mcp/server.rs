@@ -31,10 +31,10 @@ use crate::{
     config::limits::{MAX_CALLS_IN_FLIGHT, MAX_PAGE_RECORDS},
     mcp::{Settings, args, failure::Failure, reply, tools, unserved, wire::Arguments},
     supervisor::{
+        follow::ReadRequest,
         handle::{Handle, StartRequest},
         refusal::Code,
     },
-    view::plain::PlainLimits,
 };
 
 /// Answer to a call over the bound. In the range that JSON-RPC leaves to servers, and none of the codes that MCP or its SDKs
@@ -76,15 +76,22 @@ impl Server {
     ) -> Result<CallToolResult, Failure> {
         let arguments: args::Start = args::read(arguments)?;
         let timeout = arguments.timeout(self.settings.limits.max_timeout_ms)?;
+        let wait = arguments.wait();
         let request = StartRequest {
             command_id: arguments.command_id,
             cwd: arguments.cwd,
             env: arguments.env.0,
             timeout,
             client,
+            input: arguments.input,
+            close_stdin: arguments.close_stdin,
+            wait,
         };
-        let snapshot = self.handle.start(request, cancelled.cancelled()).await?;
-        Ok(reply::snapshot(&snapshot, self.settings.results))
+        let started = self
+            .handle
+            .start(request, cancelled.cancelled(), self.eof.cancelled())
+            .await?;
+        Ok(reply::started(&started, self.settings.results))
     }
 
     async fn read(
@@ -93,7 +100,9 @@ impl Server {
         cancelled: &CancellationToken,
     ) -> Result<CallToolResult, Failure> {
         let arguments: args::Read = args::read(arguments)?;
-        let arguments = arguments.checked()?;
+        arguments.check()?;
+        let place = arguments.place()?;
+        let (until, wait) = arguments.until()?;
         let unit = Unit::from(arguments.records);
         let limits = PageLimits {
             bytes: usize::try_from(arguments.max_bytes.0)
@@ -101,31 +110,33 @@ impl Server {
             records: MAX_PAGE_RECORDS,
             unit,
         };
+        let request = ReadRequest {
+            place,
+            limits,
+            until,
+            wait,
+        };
         let cut_short = async {
             tokio::select! {
                 () = self.eof.cancelled() => {}
                 () = cancelled.cancelled() => {}
             }
         };
-        let wait = Duration::from_millis(arguments.wait_ms.0);
-        let (session_id, cursor) = (&arguments.session_id, arguments.cursor.0);
+        let (session_id, shown) = (&arguments.session_id, arguments.until.as_ref());
         if arguments.view == args::View::Plain {
-            let limits = PlainLimits {
-                bytes: limits.bytes,
-                records: limits.records,
-            };
-            let reading = self
+            let read = self
                 .handle
-                .read_plain(session_id, cursor, limits, wait, cut_short);
-            let (plain, facts) = reading.await?;
-            return Ok(reply::plain(&plain, facts, self.settings.results));
+                .read_plain(session_id, request, cut_short)
+                .await?;
+            return Ok(reply::plain(&read, shown, self.settings.results));
         }
         let mut page = self.pages().pop().unwrap_or_default();
         let outcome = self
             .handle
-            .read(session_id, cursor, limits, wait, cut_short, &mut page)
+            .read(session_id, request, cut_short, &mut page)
             .await;
-        let result = outcome.map(|facts| reply::page(&page, facts, unit, self.settings.results));
+        let result =
+            outcome.map(|reading| reply::page(&page, &reading, shown, unit, self.settings.results));
         let mut pages = self.pages();
         if pages.len() < KEPT_PAGES {
             pages.push(page);

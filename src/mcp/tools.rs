@@ -20,9 +20,9 @@ pub(super) const STATUS: &str = "terminal_status";
 pub(super) const TERMINATE: &str = "terminal_terminate";
 
 /// What a client is told about the whole server.
-pub(super) const INSTRUCTIONS: &str = "Runs approved commands as real processes. terminal_start returns a session_id at once; \
-terminal_read with wait_ms follows the output, page by page from next_cursor, until output_complete or output_incomplete is true; \
-terminal_write feeds stdin; terminal_terminate ends a session. Terminate what is no longer needed. \
+pub(super) const INSTRUCTIONS: &str = "Runs approved commands as real processes. terminal_start with wait_ms answers at the \
+command's end, with its exit code and output. Is it still running: terminal_read with until=end or a pattern, and wait_ms. \
+Read the end of a long log with from=tail. terminal_write feeds stdin; terminal_terminate ends what is no longer needed. \
 Failures have ok=false and error.code.";
 
 /// Characters of a result that a client should take inline: a full page with its escapes.
@@ -36,11 +36,10 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
             .with_annotations(hints().read_only(false).destructive(false).idempotent(false)),
         Tool::new(
             READ,
-            "Returns output from cursor on, stdout and stderr in order of arrival. Reading consumes nothing. \
-             Go on with cursor=next_cursor while has_more; then poll with wait_ms until output_complete or \
-             output_incomplete is true. Cursors count Unicode code points. After CURSOR_EXPIRED older output is lost: \
-             go on at error.base_cursor. Text is raw: escape sequences and \\r are kept; \
-             view=plain shows what a terminal would, a line that is rewritten once.",
+            "Returns output from cursor on, stdout and stderr in order of arrival; reading consumes nothing. Go on with \
+             cursor=next_cursor while has_more. With until and wait_ms it waits; wait_result says for what. A match \
+             starts at cursor or later, lies within a line and ends the page: next_cursor finds the next. After \
+             CURSOR_EXPIRED go on at error.base_cursor. Text is raw unless view=plain.",
             schema::input::<args::Read>(),
         )
         .with_title("Read output")
@@ -56,9 +55,8 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
         Tool::new(
             WRITE,
             format!(
-                "Writes exactly the UTF-8 bytes of text to stdin; no newline is added, so end a line with one. \
-                 At most {} bytes a call. close_stdin sends end of file after the text; with empty text it only closes. \
-                 accepted_bytes went into the pipe; the answer of the process comes at next_cursor or later. \
+                "Writes exactly the UTF-8 bytes of text to stdin; no newline is added. At most {} bytes a call. \
+                 close_stdin sends end of file after them. What the process answers comes at next_cursor or later. \
                  Never resend after INPUT_BACKPRESSURE or INPUT_UNCERTAIN: a part may have been taken.",
                 settings.limits.max_input_bytes
             ),
@@ -69,16 +67,14 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
         Tool::new(
             STATUS,
             "Returns the session's snapshot at once: status (RUNNING, TERMINATING, or final: EXITED, TERMINATED, FAILED), \
-             exit_code, cursors. To wait for the end, use terminal_read with wait_ms. Without session_id: all sessions, the \
-             newest first.",
+             exit_code, cursors. Without session_id: all sessions, the newest first.",
             schema::input::<args::Status>(),
         )
         .with_title("Show a session")
         .with_annotations(hints().read_only(true).idempotent(true)),
         Tool::new(
             TERMINATE,
-            "Ends the session's process group: SIGTERM, after grace_ms SIGKILL. Returns the final snapshot; \
-             the output stays readable for a while. Safe to repeat.",
+            "Ends the session's process group: SIGTERM, after grace_ms SIGKILL. Returns the final snapshot.",
             schema::input::<args::Terminate>(),
         )
         .with_title("End a session")
@@ -99,17 +95,22 @@ fn hints() -> ToolAnnotations {
 
 fn output_schema(tool: &str) -> Arc<JsonObject> {
     match tool {
+        START => schema::output(&[schema::started()], json!({})),
         READ => schema::output(&[schema::page()], schema::cursors()),
-        WRITE => schema::output(&[schema::written()], schema::uncertainty()),
-        STATUS => schema::output(&[schema::snapshot(), schema::sessions()], json!({})),
-        _ => schema::output(&[schema::snapshot()], json!({})),
+        WRITE => schema::output(&[schema::written().into()], schema::uncertainty()),
+        STATUS => schema::output(
+            &[schema::snapshot().into(), schema::sessions().into()],
+            json!({}),
+        ),
+        _ => schema::output(&[schema::snapshot().into()], json!({})),
     }
 }
 
 fn start_description(settings: &Settings) -> String {
-    let mut text = "Starts an approved command and returns its snapshot at once, without waiting for output. \
-                    Takes no arguments for the command and no shell text. Follow with terminal_read. command_id is one of:"
-        .to_owned();
+    let mut text =
+        "Starts an approved command and returns its snapshot at once, or with wait_ms at its end. \
+                    Takes no arguments for the command and no shell text. command_id is one of:"
+            .to_owned();
     for Profile {
         id, description, ..
     } in &settings.profiles

@@ -143,7 +143,11 @@ impl Session {
 
     /// One consistent view.
     pub fn snapshot(&self) -> Snapshot {
-        let state = self.state();
+        self.snapshot_of(&self.state())
+    }
+
+    /// The view that `state`, this session's, gives.
+    pub fn snapshot_of(&self, state: &State) -> Snapshot {
         let exit = state.exit.as_ref();
         Snapshot {
             session_id: self.id.clone(),

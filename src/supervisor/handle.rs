@@ -1,74 +1,41 @@
 //! The request side's way to the sessions: cheap to clone, `Send`, and never blocked by a pipe or a child.
 
-use std::{
-    future::Future,
-    path::{Path, PathBuf},
-    sync::Arc,
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, thread::JoinHandle, time::Duration};
 
 use bytes::Bytes;
-use tokio::{
-    sync::{
-        Semaphore,
-        mpsc::{self, error::TrySendError},
-        oneshot,
-    },
-    time::{Instant, sleep_until},
+use tokio::sync::{
+    Semaphore,
+    mpsc::{self, error::TrySendError},
+    oneshot,
 };
 
 use crate::{
-    arena::{Budget, CursorError, Page, PageLimits, RecordLog, Slab, max_blocks},
+    arena::{CursorError, Page, Slab, max_blocks},
     audit::{Client, Log},
-    config::{Config, Profile, StdinKind, limits},
+    config::{Config, limits},
     io::Backend,
-    policy::{Directory, child_env, open_cwd, vet_executable},
-    process::{Launch, Nursery, SpawnError, Spawned, spawn},
+    process::Nursery,
     session::{
         Session,
         input::{WriteEnd, WriteJob},
         lifecycle::DEFAULT_GRACE,
-        snapshot::{Output, Reason, Snapshot, Status},
+        snapshot::{Reason, Snapshot},
     },
     supervisor::{
         engine::{self, Adoption},
+        follow::{self, ReadRequest, Reading},
         refusal::Refusal,
         table::Table,
-        trail::{self, Ends, StartTrail, WriteTrail},
+        trail::{self, Ends, WriteTrail},
     },
 };
 
-pub mod readings;
+mod readings;
+mod starts;
 
-/// Starts that may block at once, for example on a dead network mount, before further ones wait.
-const LAUNCHES: usize = 4;
-
-/// What a client asks to be started. Already of the right types; not yet checked against the policy.
-#[derive(Clone, Debug, Default)]
-pub struct StartRequest {
-    /// Name of an approved command.
-    pub command_id: String,
-    /// Working directory; the profile's or the config's default when absent.
-    pub cwd: Option<String>,
-    /// Variables, in the client's order.
-    pub env: Vec<(String, String)>,
-    /// Lifetime; the profile's or the config's default when absent. In range.
-    pub timeout: Option<Duration>,
-    /// Who asks.
-    pub client: Option<Client>,
-}
-
-/// What stands beside a page. Consistent with the page: both were taken under one lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageFacts {
-    /// The session's status.
-    pub status: Status,
-    /// Whether more output may come.
-    pub output: Output,
-    /// Whether anything was ever evicted.
-    pub truncated: bool,
-}
+pub use readings::PlainReading;
+use starts::LAUNCHES;
+pub use starts::{StartRequest, StartWait, Started};
 
 /// What a write came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,114 +107,6 @@ impl Handle {
         Ok((Self { shared }, thread))
     }
 
-    /// Starts a session. When `cancelled` has resolved by the time that the child runs, the child is ended at once.
-    ///
-    /// # Cancel safety
-    /// Dropped while the child is being spawned, the child is killed and reaped, and its place is given back.
-    pub async fn start(
-        &self,
-        request: StartRequest,
-        cancelled: impl Future<Output = ()>,
-    ) -> Result<Snapshot, Refusal> {
-        let mut trail = StartTrail::of(&self.shared.log, &request);
-        let started = self.start_on(request, cancelled, trail.as_mut()).await;
-        if let (Some(trail), Err(refusal)) = (&mut trail, &started) {
-            trail.refused(refusal);
-        }
-        started
-    }
-
-    async fn start_on(
-        &self,
-        request: StartRequest,
-        cancelled: impl Future<Output = ()>,
-        trail: Option<&mut StartTrail<'_>>,
-    ) -> Result<Snapshot, Refusal> {
-        let config = &self.shared.config;
-        let profile = config
-            .command(&request.command_id)
-            .ok_or(Refusal::CommandNotFound)?;
-        let reservation = self.shared.table.reserve()?;
-        let timeout = request.timeout.unwrap_or_else(|| {
-            Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms))
-        });
-
-        let client = request.client.clone();
-        let (child, cwd) = self.launch_in_thread(profile.clone(), request).await?;
-        let place = self
-            .shared
-            .adoptions
-            .reserve()
-            .await
-            .map_err(|_| Refusal::Internal("the I/O thread is gone"))?;
-        let timeout_at = Instant::now() + timeout;
-
-        let (writes, write_queue) = mpsc::channel(limits::MAX_CALLS_IN_FLIGHT);
-        let budget = Budget {
-            bytes: config.buffer_bytes,
-            records: config.buffer_records,
-        };
-        let session = Arc::new(Session::new(
-            uuid::Uuid::new_v4().simple().to_string(),
-            profile.id.clone(),
-            child.leader.pid().as_raw(),
-            RecordLog::new(self.shared.slab.clone(), budget),
-            profile.stdin == StdinKind::Null,
-            writes,
-        ));
-        // Before the session's tasks run: what a start answers is a session that runs, however soon it ends.
-        let snapshot = session.snapshot();
-        if let Some(trail) = trail {
-            trail.started(&session, &cwd, timeout);
-        }
-        self.shared.ends.expect(&session, client);
-        let closed = reservation.commit(Arc::clone(&session));
-        place.send(Adoption {
-            session: Arc::clone(&session),
-            child,
-            timeout_at,
-            allow_detach: profile.allow_detach,
-            writes: write_queue,
-        });
-        tokio::select! {
-            biased;
-            () = cancelled => session.request_end(Reason::User, Duration::ZERO),
-            () = std::future::ready(()) => {}
-        }
-        if closed {
-            session.request_end(Reason::Shutdown, DEFAULT_GRACE);
-        }
-        Ok(snapshot)
-    }
-
-    /// A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be neither this
-    /// thread, which answers every other call, nor the I/O thread, which drains every other job.
-    async fn launch_in_thread(
-        &self,
-        profile: Profile,
-        request: StartRequest,
-    ) -> Result<(Spawned, PathBuf), Refusal> {
-        let slot = Arc::clone(&self.shared.launches)
-            .acquire_owned()
-            .await
-            .expect("nobody closes it");
-        let shared = Arc::clone(&self.shared);
-        let (answer, child) = oneshot::channel();
-        // Not tokio's blocking pool, which panics when it can't have its first thread.
-        thread::Builder::new()
-            .name("start".into())
-            .spawn(move || {
-                let child = launch(&shared, &profile, &request);
-                // A child that nobody waits for any more is killed and reaped as its value is dropped.
-                answer.send(child).ok();
-                drop(slot);
-            })
-            .map_err(|_| Refusal::StartFailed(SpawnError::OutOfProcesses))?;
-        child
-            .await
-            .map_err(|_| Refusal::Internal("the starting thread panicked"))?
-    }
-
     /// The session as it is now.
     pub fn status(&self, session_id: &str) -> Result<Snapshot, Refusal> {
         Ok(self.shared.table.find(session_id)?.snapshot())
@@ -259,50 +118,19 @@ impl Handle {
         sessions.iter().map(|session| session.snapshot()).collect()
     }
 
-    /// Copies a page into `page`, waiting up to `wait` while there is nothing at `cursor` and more may come.
-    /// `cut_short` ends the wait early, as if its time were up.
+    /// Reads a page into `page`, see [`follow::read`].
     ///
     /// # Cancel safety
     /// Reading consumes nothing; dropping the future changes nothing.
     pub async fn read(
         &self,
         session_id: &str,
-        cursor: u64,
-        limits: PageLimits,
-        wait: Duration,
+        request: ReadRequest,
         cut_short: impl Future<Output = ()>,
         page: &mut Page,
-    ) -> Result<PageFacts, Refusal> {
+    ) -> Result<Reading, Refusal> {
         let session = self.shared.table.find(session_id)?;
-        let wait_until = Instant::now() + wait;
-        let mut waiting = !wait.is_zero();
-        tokio::pin!(cut_short);
-        loop {
-            let changed = session.changed.notified();
-            tokio::pin!(changed);
-            // Registered before the look, or what comes between the two would be missed.
-            changed.as_mut().enable();
-            {
-                let state = session.state();
-                state
-                    .log
-                    .page(cursor, limits, page)
-                    .map_err(Refusal::from)?;
-                let nothing_yet = page.runs.is_empty() && state.output == Output::Open;
-                if !(waiting && nothing_yet) {
-                    return Ok(PageFacts {
-                        status: state.status,
-                        output: state.output,
-                        truncated: state.log.truncated(),
-                    });
-                }
-            }
-            tokio::select! {
-                () = changed => {}
-                () = sleep_until(wait_until) => waiting = false,
-                () = &mut cut_short => waiting = false,
-            }
-        }
+        follow::read(&session, request, cut_short, page).await
     }
 
     /// Queues a write at once, in the call itself; the returned future waits for its end. Writes of one session are
@@ -354,11 +182,12 @@ impl Handle {
             });
         }
         let (reply, end) = oneshot::channel();
-        match session.enqueue(WriteJob {
+        let job = WriteJob {
             text: Bytes::from(text),
             close,
             reply,
-        }) {
+        };
+        match session.enqueue(job) {
             Ok(()) => Ok((session, end)),
             Err(TrySendError::Closed(_)) => Err(Refusal::SessionNotRunning { accepted: 0 }),
             // As many writes wait as calls may be in flight, so the wire's own bound comes first.
@@ -475,34 +304,6 @@ impl From<CursorError> for Refusal {
             CursorError::Invalid { base, next } => Refusal::InvalidCursor { base, next },
         }
     }
-}
-
-/// Everything of a start that may block: resolving the directory, opening it, executing. Returns where the child is, too.
-fn launch(
-    shared: &Shared,
-    profile: &Profile,
-    request: &StartRequest,
-) -> Result<(Spawned, PathBuf), Refusal> {
-    let config = &shared.config;
-    let variables = child_env(profile, &request.env).map_err(Refusal::Env)?;
-    let cwd = match &request.cwd {
-        Some(cwd) => Path::new(cwd),
-        None => profile.cwd.as_deref().unwrap_or(&config.default_cwd),
-    };
-    let Directory { descriptor, place } =
-        open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
-    vet_executable(Path::new(&profile.argv[0])).map_err(Refusal::Executable)?;
-    let launch = Launch::new(&profile.argv, &variables, descriptor, profile.stdin);
-    launch
-        .map(|launch| {
-            launch
-                .restricted(profile.restrictions)
-                .pinned(profile.sha256)
-        })
-        .and_then(|launch| launch.sandboxed(profile.sandbox.as_ref()))
-        .and_then(|launch| spawn(&launch, &shared.nursery))
-        .map(|child| (child, place))
-        .map_err(Refusal::StartFailed)
 }
 
 #[cfg(test)]

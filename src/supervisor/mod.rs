@@ -2,12 +2,14 @@
 //!
 //! - `handle` is what the request thread holds: five operations, each a short look under a lock or a request left
 //!   for the I/O thread
+//! - `follow` is reading: pages, and waiting for an end, a pattern or silence
 //! - `table` keeps the limits and the retained sessions
 //! - `engine` is the I/O thread
 //! - `refusal` says why something was not done, and by which name
 //! - `trail` tells the audit log of it all
 
 pub mod engine;
+pub mod follow;
 pub mod handle;
 pub mod refusal;
 pub mod table;

@@ -5,6 +5,7 @@
 
 use crate::arena::{CursorError, LineStart, Page, PageLimits, RecordLog, Stream, Unit};
 
+pub mod excerpt;
 pub mod plain;
 pub mod watch;
 

@@ -413,7 +413,9 @@ fn input_schemas_carry_bounds_and_defaults() {
         ),
         ("terminal_read", "cursor", 0, (1 << 63) - 1, json!(0)),
         ("terminal_read", "max_bytes", 4, 65536, json!(65536)),
-        ("terminal_read", "wait_ms", 0, 2000, json!(0)),
+        ("terminal_read", "wait_ms", 0, 55_000, json!(0)),
+        ("terminal_start", "wait_ms", 0, 55_000, json!(0)),
+        ("terminal_start", "output_bytes", 256, 65536, json!(16384)),
         ("terminal_terminate", "grace_ms", 0, 2000, json!(500)),
     ] {
         let schema = property(tool, field);

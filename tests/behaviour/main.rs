@@ -31,4 +31,5 @@ mod shutdown_under_load;
 mod start_policy;
 mod streams;
 mod unprivileged;
+mod waiting;
 mod working_directory;

@@ -74,6 +74,46 @@ impl Twin {
         }
         Ok(page)
     }
+
+    fn page_back(&self, end: u64, floor: u64, limits: PageLimits) -> Result<Page, CursorError> {
+        let (base, next) = (self.base, self.next());
+        if end < base {
+            return Err(CursorError::Expired { base, next });
+        }
+        if end > next {
+            return Err(CursorError::Invalid { base, next });
+        }
+        let floor = floor.max(base);
+        let (mut start, mut bytes, mut records, mut behind) = (end, 0, 0, None);
+        while start > floor {
+            let (stream, c) = self.chars[(start - 1 - base) as usize];
+            let new = limits.unit == Unit::CodePoints || behind != Some(stream);
+            if bytes + c.len_utf8() > limits.bytes || records + usize::from(new) > limits.records {
+                break;
+            }
+            bytes += c.len_utf8();
+            records += usize::from(new);
+            behind = Some(stream);
+            start -= 1;
+        }
+        self.page(start, PageLimits { bytes, ..limits })
+    }
+}
+
+/// The first of `chars` that fit, and the counts of all.
+fn survey_of(chars: &[(Stream, char)], head: PageLimits) -> (Page, u64, u64) {
+    let twin = Twin {
+        budget: Budget {
+            bytes: usize::MAX,
+            records: None,
+        },
+        chars: chars.iter().copied().collect(),
+        bytes: 0,
+        base: 0,
+    };
+    let bytes = chars.iter().map(|(_, c)| c.len_utf8() as u64).sum();
+    let lines = chars.iter().filter(|(_, c)| *c == '\n').count() as u64;
+    (twin.page(0, head).expect("retained"), bytes, lines)
 }
 
 impl Twin {
@@ -417,7 +457,19 @@ fn play(budget: Budget, steps: Vec<Step>) {
         base: 0,
     };
     let mut out = Page::default();
+    let mut all: Vec<(Stream, char)> = Vec::new();
+    let head = limits(budget.bytes.min(1000), 1 + budget.bytes % 7, Unit::Runs);
+    log.begin_survey(head);
     for step in steps {
+        match &step {
+            Step::Append(stream, text) | Step::Adopt(stream, text, _) => {
+                all.extend(text.chars().map(|c| (*stream, c)));
+            }
+            Step::Alternate(c, count) => {
+                all.extend((0..*count).map(|turn| ([Stdout, Stderr][turn % 2], *c)));
+            }
+            Step::Page(..) => {}
+        }
         match step {
             Step::Append(stream, text) => {
                 add(&mut log, stream, &text);
@@ -451,6 +503,11 @@ fn play(budget: Budget, steps: Vec<Step>) {
                         assert_eq!(look_back(&log, stream, cursor), start);
                     }
                 }
+                for floor in [0, cursor.saturating_sub(limits.records as u64)] {
+                    let page = log.page_back(cursor, floor, limits, &mut out);
+                    let page = page.map(|()| out.clone());
+                    assert_same(&page, &twin.page_back(cursor, floor, limits));
+                }
             }
         }
         assert_eq!(log.base_cursor(), twin.base);
@@ -462,6 +519,12 @@ fn play(budget: Budget, steps: Vec<Step>) {
         assert_eq!(held, log.extents.len());
     }
     assert_eq!(log.extents.capacity(), capacity, "the queue has grown");
+    let survey = log.end_survey().expect("it was begun");
+    let (page_of_head, bytes, lines) = survey_of(&all, head);
+    assert_eq!((survey.bytes, survey.lines), (bytes, lines));
+    assert_eq!(survey.head.text, page_of_head.text);
+    assert_eq!(survey.head.runs, page_of_head.runs);
+    assert_eq!(survey.head.next_cursor, page_of_head.next_cursor);
     let all = limits(1 << 24, 1 << 24, Unit::Runs);
     for _ in 0..2 {
         assert_same(&Ok(page(&log, twin.base, all)), &twin.page(twin.base, all));

@@ -2,7 +2,7 @@ use super::*;
 
 const SESSION: &str = r#""session_id":"s""#;
 
-fn refusal<T: DeserializeOwned + fmt::Debug>(raw: &str) -> String {
+fn refusal<T: DeserializeOwned + std::fmt::Debug>(raw: &str) -> String {
     read::<T>(Some(raw)).expect_err(raw).0
 }
 
@@ -29,7 +29,7 @@ fn integers_are_strict_and_bounded() {
             &["9223372036854775808"],
         ),
         ("max_bytes", &["4", "65536"], &["3", "65537", "0"]),
-        ("wait_ms", &["0", "2000"], &["2001"]),
+        ("wait_ms", &["0", "55000"], &["55001"]),
     ];
     for (argument, good, out_of_range) in cases {
         for value in *good {
@@ -59,12 +59,12 @@ fn integers_are_strict_and_bounded() {
 fn messages_say_what_was_expected() {
     let cases = [
         (
-            refusal::<Read>(r#"{"session_id":"s","wait_ms":2001}"#),
-            "argument `wait_ms`: invalid value: integer `2001`, expected an integer from 0 to 2000",
+            refusal::<Read>(r#"{"session_id":"s","wait_ms":55001}"#),
+            "argument `wait_ms`: invalid value: integer `55001`, expected an integer from 0 to 55000",
         ),
         (
             refusal::<Read>(r#"{"session_id":"s","wait_ms":true}"#),
-            "argument `wait_ms`: invalid type: boolean `true`, expected an integer from 0 to 2000",
+            "argument `wait_ms`: invalid type: boolean `true`, expected an integer from 0 to 55000",
         ),
         (
             refusal::<Read>(r#"{"session_id":"s","cursor":1e400}"#),
@@ -146,7 +146,8 @@ fn absent_arguments_are_an_empty_object_and_defaults_hold() {
     );
     assert_eq!(read::<Status>(None).unwrap().session_id, None);
     let read_arguments = read::<Read>(Some(r#"{"session_id":"s"}"#)).unwrap();
-    assert_eq!(read_arguments.cursor.0, 0);
+    assert_eq!(read_arguments.place(), Ok(Place::Cursor(0)));
+    assert!(read_arguments.until.is_none());
     assert_eq!(read_arguments.max_bytes.0, 65_536);
     assert_eq!(read_arguments.wait_ms.0, 0);
     assert_eq!(read_arguments.records, Records::Runs);
@@ -157,13 +158,13 @@ fn absent_arguments_are_an_empty_object_and_defaults_hold() {
 #[test]
 fn arguments_that_contradict_each_other_are_refused() {
     let raw = r#"{"session_id":"s","view":"plain","records":"code_points"}"#;
-    let message = read::<Read>(Some(raw)).unwrap().checked().unwrap_err().0;
+    let message = read::<Read>(Some(raw)).unwrap().check().unwrap_err().0;
     assert!(
         message.contains("`records`") && message.contains("`view`"),
         "{message}"
     );
     let raw = r#"{"session_id":"s","view":"plain","records":"runs"}"#;
-    assert!(read::<Read>(Some(raw)).unwrap().checked().is_ok());
+    assert!(read::<Read>(Some(raw)).unwrap().check().is_ok());
 }
 
 #[test]

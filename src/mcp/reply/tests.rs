@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::text::matcher::Found;
 use crate::{session::snapshot::Status, supervisor::refusal::Refusal};
 
 fn body_of(result: &CallToolResult) -> String {
@@ -70,15 +71,29 @@ fn example_page() -> Page {
     }
 }
 
-const FACTS: PageFacts = PageFacts {
-    status: Status::Exited,
-    output: Output::Complete,
-    truncated: true,
-};
+fn reading(output: Output) -> Reading {
+    Reading {
+        status: Status::Exited,
+        output,
+        truncated: true,
+        waited: Waited::Record,
+        found: None,
+        omitted: None,
+        unsearched: 0,
+    }
+}
 
 #[test]
 fn a_page_of_runs_and_one_of_code_points() {
-    let page_of = |unit| body_of(&page(&example_page(), FACTS, unit, Results::Both));
+    let page_of = |unit| {
+        body_of(&page(
+            &example_page(),
+            &reading(Output::Complete),
+            None,
+            unit,
+            Results::Both,
+        ))
+    };
     let head = concat!(
         r#"{"ok":true,"base_cursor":3,"next_cursor":15,"truncated":true,"has_more":false,"status":"EXITED","#,
         r#""output_complete":true,"output_incomplete":false,"records":["#
@@ -123,14 +138,69 @@ fn a_full_page_with_more_behind_it_says_so_and_is_whole() {
         next_cursor: next,
         end_cursor: next + 1,
     };
-    let facts = PageFacts {
-        output: Output::Open,
-        ..FACTS
-    };
-    let line = body_of(&page(&full, facts, Unit::Runs, Results::Both));
+    let line = body_of(&page(
+        &full,
+        &reading(Output::Open),
+        None,
+        Unit::Runs,
+        Results::Both,
+    ));
     let parsed: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(parsed["has_more"], true);
     assert_eq!(parsed["records"][0]["text"], full.text.as_str());
+}
+
+#[test]
+fn a_wait_says_what_ended_it_and_what_is_missing() {
+    let found = Found {
+        start: 13,
+        end: 14,
+        text: "!".to_owned(),
+        clipped: false,
+    };
+    let gap = Gap {
+        from: 3,
+        to: 10,
+        bytes: 8,
+        lines: 2,
+    };
+    let matched = Reading {
+        waited: Waited::Pattern,
+        found: Some((Stream::Stderr, found)),
+        omitted: Some(gap),
+        unsearched: 3,
+        ..reading(Output::Open)
+    };
+    let until = Until::Pattern("!".to_owned());
+    let body_with = |reading: &Reading, until: &Until| -> Value {
+        let result = page(
+            &example_page(),
+            reading,
+            Some(until),
+            Unit::Runs,
+            Results::Both,
+        );
+        serde_json::from_str(&body_of(&result)).unwrap()
+    };
+    let body = body_with(&matched, &until);
+    assert_eq!(body["wait_result"], "pattern");
+    assert_eq!(body["match"], json!({ "cursor": 13, "text": "!" }));
+    assert_eq!(
+        body["omitted"],
+        json!({ "from": 3, "to": 10, "code_points": 7, "bytes": 8, "lines": 2 })
+    );
+    assert_eq!(body["unsearched"], 3);
+    let timeout = Reading {
+        waited: Waited::Timeout,
+        ..reading(Output::Open)
+    };
+    let body = body_with(&timeout, &until);
+    assert_eq!(
+        (&body["wait_result"], &body["match"]),
+        (&json!("timeout"), &Value::Null)
+    );
+    assert!(body.get("match").is_some() && body.get("omitted").is_none());
+    assert!(body_with(&timeout, &Until::End).get("match").is_none());
 }
 
 #[test]
@@ -168,7 +238,7 @@ proptest! {
         }
         for unit in [Unit::Runs, Unit::CodePoints] {
             let body: Value =
-                serde_json::from_str(&body_of(&page(&subject, FACTS, unit, Results::Both))).unwrap();
+                serde_json::from_str(&body_of(&page(&subject, &reading(Output::Complete), None, unit, Results::Both))).unwrap();
             let mut text = String::new();
             for record in body["records"].as_array().unwrap() {
                 prop_assert_eq!(&record["cursor"], &json!(text.chars().count()));

@@ -1,7 +1,14 @@
-use std::future::{pending, ready};
+use std::{
+    future::{pending, ready},
+    path::Path,
+};
 
 use super::*;
-use crate::arena::Unit;
+use crate::{
+    arena::{PageLimits, Unit},
+    process::SpawnError,
+    supervisor::follow::{Place, Until},
+};
 
 /// A config that approves one command.
 fn config(argv: &[&str]) -> Config {
@@ -25,7 +32,8 @@ async fn start(host: &Handle) -> Result<Snapshot, Refusal> {
         command_id: "job".to_owned(),
         ..StartRequest::default()
     };
-    host.start(request, pending()).await
+    let started = host.start(request, pending(), pending()).await?;
+    Ok(started.snapshot)
 }
 
 #[tokio::test]
@@ -51,8 +59,13 @@ async fn a_write_that_was_through_when_its_cancellation_came_is_uncertain_all_th
         unit: Unit::Runs,
     };
     let mut page = Page::default();
-    let wait = Duration::from_secs(2);
-    host.read(&session, 0, limits, wait, pending(), &mut page)
+    let request = ReadRequest {
+        place: Place::Cursor(0),
+        limits,
+        until: Until::Record,
+        wait: Duration::from_secs(2),
+    };
+    host.read(&session, request, pending(), &mut page)
         .await
         .unwrap();
     assert!(

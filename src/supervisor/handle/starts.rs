@@ -1,0 +1,254 @@
+//! Starting a session: what may be asked, the launch in a thread of its own, the input and the wait at the start.
+
+use std::{
+    future::{Future, pending},
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+use super::{Handle, Shared};
+use crate::{
+    arena::{Budget, RecordLog},
+    audit::Client,
+    config::{Profile, StdinKind, limits},
+    policy::{Directory, child_env, open_cwd, vet_executable},
+    process::{Launch, SpawnError, Spawned, spawn},
+    session::{
+        Session,
+        lifecycle::DEFAULT_GRACE,
+        snapshot::{Reason, Snapshot},
+    },
+    supervisor::{engine::Adoption, follow, refusal::Refusal, trail::StartTrail},
+    view::excerpt::{Excerpt, head_limits},
+};
+
+/// Starts that may block at once, for example on a dead network mount, before further ones wait.
+pub(super) const LAUNCHES: usize = 4;
+
+/// What a client asks to be started. Already of the right types; not yet checked against the policy.
+#[derive(Clone, Debug, Default)]
+pub struct StartRequest {
+    /// Name of an approved command.
+    pub command_id: String,
+    /// Working directory; the profile's or the config's default when absent.
+    pub cwd: Option<String>,
+    /// Variables, in the client's order.
+    pub env: Vec<(String, String)>,
+    /// Lifetime; the profile's or the config's default when absent. In range.
+    pub timeout: Option<Duration>,
+    /// Who asks.
+    pub client: Option<Client>,
+    /// Written to stdin first.
+    pub input: String,
+    /// Close stdin after the input.
+    pub close_stdin: bool,
+    /// Don't answer before the session has ended, or this is over.
+    pub wait: Option<StartWait>,
+}
+
+/// How long a start waits for the end of its session, and how much of the output it returns.
+#[derive(Clone, Copy, Debug)]
+pub struct StartWait {
+    /// The longest wait.
+    pub time: Duration,
+    /// UTF-8 bytes of text.
+    pub output_bytes: usize,
+}
+
+/// A session that was started.
+#[derive(Debug)]
+pub struct Started {
+    /// As it was when it had just been started, or at the end of what the start waited for.
+    pub snapshot: Snapshot,
+    /// Its output, when the start waited for it.
+    pub output: Option<Excerpt>,
+}
+
+impl Handle {
+    /// Starts a session, gives it its input, and waits for its end as the request says. A client that cancels never learns
+    /// the session's id, so the session is ended at once when `cancelled` resolves before the answer. `cut_short` ends
+    /// the wait early, as if its time were up.
+    ///
+    /// # Cancel safety
+    /// Dropped while the child is being spawned, the child is killed and reaped, and its place is given back. Dropped later,
+    /// the session goes on.
+    pub async fn start(
+        &self,
+        request: StartRequest,
+        cancelled: impl Future<Output = ()>,
+        cut_short: impl Future<Output = ()>,
+    ) -> Result<Started, Refusal> {
+        let mut trail = StartTrail::of(&self.shared.log, &request);
+        let started = self
+            .start_on(request, cancelled, cut_short, trail.as_mut())
+            .await;
+        if let (Some(trail), Err(refusal)) = (&mut trail, &started) {
+            trail.refused(refusal);
+        }
+        started
+    }
+
+    async fn start_on(
+        &self,
+        mut request: StartRequest,
+        cancelled: impl Future<Output = ()>,
+        cut_short: impl Future<Output = ()>,
+        trail: Option<&mut StartTrail<'_>>,
+    ) -> Result<Started, Refusal> {
+        let config = &self.shared.config;
+        let profile = config
+            .command(&request.command_id)
+            .ok_or(Refusal::CommandNotFound)?;
+        if request.input.len() > config.max_input_bytes {
+            return Err(Refusal::InputTooLarge {
+                bytes: request.input.len(),
+                max: config.max_input_bytes,
+            });
+        }
+        if profile.stdin == StdinKind::Null && !request.input.is_empty() {
+            return Err(Refusal::StdinClosed { accepted: 0 });
+        }
+        let (close, wait) = (request.close_stdin, request.wait);
+        let input = std::mem::take(&mut request.input);
+        let reservation = self.shared.table.reserve()?;
+        let timeout = request.timeout.unwrap_or_else(|| {
+            Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms))
+        });
+
+        let client = request.client.clone();
+        let (child, cwd) = self.launch_in_thread(profile.clone(), request).await?;
+        let place = self
+            .shared
+            .adoptions
+            .reserve()
+            .await
+            .map_err(|_| Refusal::Internal("the I/O thread is gone"))?;
+        let started_at = Instant::now();
+        let timeout_at = started_at + timeout;
+
+        let (writes, write_queue) = mpsc::channel(limits::MAX_CALLS_IN_FLIGHT);
+        let budget = Budget {
+            bytes: config.buffer_bytes,
+            records: config.buffer_records,
+        };
+        let mut log = RecordLog::new(self.shared.slab.clone(), budget);
+        if let Some(wait) = wait {
+            log.begin_survey(head_limits(wait.output_bytes));
+        }
+        let session = Arc::new(Session::new(
+            uuid::Uuid::new_v4().simple().to_string(),
+            profile.id.clone(),
+            child.leader.pid().as_raw(),
+            log,
+            profile.stdin == StdinKind::Null,
+            writes,
+        ));
+        // Before the session's tasks run: what a start answers is a session that runs, however soon it ends.
+        let snapshot = session.snapshot();
+        if let Some(trail) = trail {
+            trail.started(&session, &cwd, timeout);
+        }
+        self.shared.ends.expect(&session, client.clone());
+        let closed = reservation.commit(Arc::clone(&session));
+        place.send(Adoption {
+            session: Arc::clone(&session),
+            child,
+            timeout_at,
+            allow_detach: profile.allow_detach,
+            writes: write_queue,
+        });
+        if closed {
+            session.request_end(Reason::Shutdown, DEFAULT_GRACE);
+        }
+        let has_input = close || !input.is_empty();
+        let written = has_input.then(|| self.write(session.id(), input, close, client, pending()));
+        let answer = async {
+            if let Some(written) = written {
+                // What became of it stands in the session's state.
+                written.await.ok();
+            }
+            let (snapshot, output) = match wait {
+                Some(StartWait { time, output_bytes }) => {
+                    let time = time.saturating_sub(started_at.elapsed());
+                    let (snapshot, output) =
+                        follow::read_all(&session, output_bytes, time, cut_short).await;
+                    (snapshot, Some(output))
+                }
+                None if has_input => (session.snapshot(), None),
+                None => (snapshot, None),
+            };
+            Ok(Started { snapshot, output })
+        };
+        tokio::select! {
+            biased;
+            () = cancelled => {
+                session.request_end(Reason::User, Duration::ZERO);
+                Ok(Started { snapshot: session.snapshot(), output: None })
+            }
+            answer = answer => answer,
+        }
+    }
+
+    /// A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be neither this
+    /// thread, which answers every other call, nor the I/O thread, which drains every other job.
+    async fn launch_in_thread(
+        &self,
+        profile: Profile,
+        request: StartRequest,
+    ) -> Result<(Spawned, PathBuf), Refusal> {
+        let slot = Arc::clone(&self.shared.launches)
+            .acquire_owned()
+            .await
+            .expect("nobody closes it");
+        let shared = Arc::clone(&self.shared);
+        let (answer, child) = oneshot::channel();
+        // Not tokio's blocking pool, which panics when it can't have its first thread.
+        thread::Builder::new()
+            .name("start".into())
+            .spawn(move || {
+                let child = launch(&shared, &profile, &request);
+                // A child that nobody waits for any more is killed and reaped as its value is dropped.
+                answer.send(child).ok();
+                drop(slot);
+            })
+            .map_err(|_| Refusal::StartFailed(SpawnError::OutOfProcesses))?;
+        child
+            .await
+            .map_err(|_| Refusal::Internal("the starting thread panicked"))?
+    }
+}
+
+/// Everything of a start that may block: resolving the directory, opening it, executing. Returns where the child is, too.
+fn launch(
+    shared: &Shared,
+    profile: &Profile,
+    request: &StartRequest,
+) -> Result<(Spawned, PathBuf), Refusal> {
+    let config = &shared.config;
+    let variables = child_env(profile, &request.env).map_err(Refusal::Env)?;
+    let cwd = match &request.cwd {
+        Some(cwd) => Path::new(cwd),
+        None => profile.cwd.as_deref().unwrap_or(&config.default_cwd),
+    };
+    let Directory { descriptor, place } =
+        open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
+    vet_executable(Path::new(&profile.argv[0])).map_err(Refusal::Executable)?;
+    let launch = Launch::new(&profile.argv, &variables, descriptor, profile.stdin);
+    launch
+        .map(|launch| {
+            launch
+                .restricted(profile.restrictions)
+                .pinned(profile.sha256)
+        })
+        .and_then(|launch| launch.sandboxed(profile.sandbox.as_ref()))
+        .and_then(|launch| spawn(&launch, &shared.nursery))
+        .map(|child| (child, place))
+        .map_err(Refusal::StartFailed)
+}
