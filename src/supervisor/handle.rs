@@ -118,7 +118,7 @@ impl Handle {
         sessions.iter().map(|session| session.snapshot()).collect()
     }
 
-    /// Reads a page into `page`, see [`follow::read`].
+    /// Reads a page into `page`, see `follow::read`.
     ///
     /// # Cancel safety
     /// Reading consumes nothing; dropping the future changes nothing.

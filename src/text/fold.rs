@@ -13,8 +13,8 @@
 //!   moves the cursor only, as on a terminal. One that is moved by an insertion or deletion becomes blanks.
 //! - Blanks at the end that nobody wrote aren't shown; spaces that were written are.
 //!
-//! Memory and time are bounded whatever the input: see [`Line`](line::Line) for columns and edits. A line without anything
-//! to fold is taken as it is, at most [`KEPT_BYTES`] of it.
+//! Memory and time are bounded whatever the input: see `line::Line` for columns and edits. A line without anything
+//! to fold is taken as it is, at most `KEPT_BYTES` of it.
 
 mod line;
 

@@ -6,8 +6,8 @@
 //! searched for its bounds.
 //!
 //! One case isn't walked: a pattern with `\b` or the like, and a line that isn't ASCII. Such a line is searched anew at each
-//! look as long as it is short, and beyond [`SEARCH_ANEW`] when it has grown by a quarter or is finished. Of an
-//! unfinished line over [`KEPT_BYTES`] only the end is kept, so a longer match isn't found.
+//! look as long as it is short, and beyond `SEARCH_ANEW` when it has grown by a quarter or is finished. Of an
+//! unfinished line over `KEPT_BYTES` only the end is kept, so a longer match isn't found.
 
 use std::ops::Range;
 
