@@ -82,7 +82,12 @@ fn variables(target: &Path) -> Map<String, Value> {
             variables.insert(name.to_owned(), value.into());
         }
     }
+    // The toolchain's own programs come first: a proxy would obey the toolchain file in a dependency's folder, and install
+    // what it names.
+    let cargo = std::env::var("CARGO").expect("checked by main");
+    let programs = Path::new(&cargo).parent().expect("cargo is in a folder");
     let path = std::env::var("PATH").expect("a search path");
+    let path = format!("{}:{path}", programs.display());
     variables.insert("PATH".to_owned(), path.into());
     variables.insert("LANG".to_owned(), "C.UTF-8".into());
     variables.insert("LC_ALL".to_owned(), "C.UTF-8".into());
