@@ -34,7 +34,7 @@ fn start(folder: &Path, commands: Value, bytes: usize, backend: Backend) -> Clie
     let records = (64 * MIB / bytes).clamp(1, 64);
     let further = json!({
         "max_sessions": records, "max_records": records, "buffer_bytes": bytes, "buffer_records": null,
-        "default_timeout_ms": 300_000,
+        "default_timeout_ms": 3_600_000, "max_timeout_ms": 3_600_000,
     });
     let mut client = Client::start(&config(folder, "cost", commands, further), backend);
     client.request("tools/list", json!({}));

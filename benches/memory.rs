@@ -26,7 +26,7 @@ fn main() {
 }
 
 fn start(folder: &Path, commands: Value, backend: Backend) -> Client {
-    let further = json!({ "max_sessions": 64, "max_records": 64, "buffer_records": 32_768, "default_timeout_ms": 300_000 });
+    let further = json!({ "max_sessions": 64, "max_records": 64, "buffer_records": 32_768, "default_timeout_ms": 3_600_000, "max_timeout_ms": 3_600_000 });
     let mut client = Client::start(&config(folder, "memory", commands, further), backend);
     client.request("tools/list", json!({}));
     client

@@ -123,8 +123,9 @@ fn into_a_file(argv: &[String]) -> (f64, String) {
         .status()
         .expect("cargo starts");
     let seconds = before.elapsed().as_secs_f64();
-    assert!(status.success(), "the build works");
-    (seconds, fs::read_to_string(log).expect("the log"))
+    let log = fs::read_to_string(log).expect("the log");
+    assert!(status.success(), "the build works: {log}");
+    (seconds, log)
 }
 
 fn through_the_host(argv: &[String], backend: Backend) -> (f64, String) {
@@ -137,7 +138,7 @@ fn through_the_host(argv: &[String], backend: Backend) -> (f64, String) {
         folder.path(),
         "build",
         commands,
-        json!({ "default_timeout_ms": 300_000 }),
+        json!({ "default_timeout_ms": 3_600_000, "max_timeout_ms": 3_600_000 }),
     );
     let mut client = Client::start(&config, backend);
     let before = Instant::now();

@@ -1,6 +1,6 @@
 //! Adding to a record log, evicting from it, and cutting pages out of it.
 
-use std::hint::black_box;
+use std::{hint::black_box, time::Duration};
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sluicegate::arena::{Block, READ_BYTES, RecordLog, Slab, max_blocks};
@@ -151,7 +151,10 @@ fn page(c: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(20);
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
     targets = adopt, append, evict, page
 }
 criterion_main!(benches);

@@ -110,7 +110,9 @@ fn take_over(criterion: &Path, folder: &Path) {
         for place in &found {
             samples_of(place, bench, &mut record);
         }
-        record.keep(folder, bench);
+        if record.of(bench).next().is_some() {
+            record.keep(folder, bench);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Decoding one full read of 64 KiB, against `String::from_utf8_lossy`, which gives the same text.
 
-use std::hint::black_box;
+use std::{hint::black_box, time::Duration};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sluicegate::text::code_points;
@@ -72,7 +72,10 @@ fn count(c: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    config = Criterion::default().sample_size(20);
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
     targets = decode, count
 }
 criterion_main!(benches);

@@ -37,6 +37,7 @@ impl Engine {
             ..Profile::new(COMMAND_ID, argv)
         };
         let mut config = Config::with_defaults(vec![root.clone()], root, vec![profile]);
+        config.max_timeout_ms = 3_600_000;
         config.default_timeout_ms = config.max_timeout_ms;
         adjust(&mut config);
         let nursery = Arc::new(Nursery::start().expect("a nursery"));

@@ -129,6 +129,9 @@ const RATIOS: &[(&str, &str, &str)] = &[
 
 /// The bench's table in Markdown.
 pub fn table(bench: &str, record: &Record) -> String {
+    if record.of(bench).next().is_none() {
+        return format!("Not in the record; `benches/run FOLDER {bench}` measures it.\n");
+    }
     match bench {
         "flood" => floods(record),
         "cost" => ["sessions", "KiB kept", "KiB a page"]
