@@ -28,6 +28,7 @@ mod sandbox;
 mod server_killed;
 mod shutdown;
 mod shutdown_under_load;
+mod soak;
 mod start_policy;
 mod streams;
 mod unprivileged;
