@@ -2,7 +2,7 @@
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use landlock::{
@@ -11,8 +11,8 @@ use landlock::{
 };
 use nix::{
     errno::Errno,
-    fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2},
-    sys::stat::{SFlag, fstat},
+    fcntl::{AT_FDCWD, OFlag, openat},
+    sys::stat::{Mode, SFlag, fstat},
 };
 
 /// The last ABI that this program knows. What the kernel hasn't of it is left out, but never what [`REQUIRED`] has.
@@ -108,11 +108,24 @@ fn refused(error: RulesetError) -> NotContained {
     NotContained::Kernel(Errno::from_raw(*landlock::Errno::from(error)))
 }
 
+/// Opens an absolute path name by name, none of them a link. `openat2` does it in one call where it may be called: a service
+/// manager's `RestrictSUIDSGID=` and the filters of older containers refuse it.
 fn open(path: &Path) -> Result<OwnedFd, Errno> {
-    let how = OpenHow::new()
-        .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
-        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
-    openat2(AT_FDCWD, path, how)
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mut place = openat(AT_FDCWD, "/", flags, Mode::empty())?;
+    for component in path.components() {
+        match component {
+            Component::RootDir | Component::CurDir => continue,
+            Component::Normal(name) => place = openat(&place, name, flags, Mode::empty())?,
+            Component::ParentDir | Component::Prefix(_) => return Err(Errno::EINVAL),
+        }
+        // With O_PATH a link is opened itself, and the next name would then fail with ENOTDIR.
+        let mode = SFlag::from_bits_truncate(fstat(&place)?.st_mode);
+        if mode & SFlag::S_IFMT == SFlag::S_IFLNK {
+            return Err(Errno::ELOOP);
+        }
+    }
+    Ok(place)
 }
 
 #[cfg(test)]
