@@ -26,7 +26,7 @@ use crate::{
     config::{Config, startup_line},
     io::{Backend, Choice, Refused},
     mcp::{self, Protocol, Settings},
-    process::Nursery,
+    process::{Nursery, reap_strangers},
     session::lifecycle::DEFAULT_GRACE,
     supervisor::handle::Handle,
 };
@@ -45,7 +45,7 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(250);
 /// As [`SHUTDOWN_LIMIT`], until the audit log's lines are given up.
 const EXIT_LIMIT: Duration = Duration::from_millis(2_950);
 /// Descriptors that the server holds before its first session, and a few to spare.
-const OWN_DESCRIPTORS: u64 = 20;
+const OWN_DESCRIPTORS: u64 = 24;
 
 /// `stdio`'s command line.
 #[derive(Debug, Args)]
@@ -99,8 +99,9 @@ pub(super) fn run(args: &StdioArgs) -> ExitCode {
     // Before everything else: what this process holds now is what every keeper is a copy of.
     let nursery = match Nursery::start() {
         Ok(nursery) => Arc::new(nursery),
-        Err(errno) => return fail(&format!("can't start a process: {}", errno.desc())),
+        Err(unfit) => return fail(&unfit),
     };
+    reap_strangers();
     log::start(args.log_level);
     let (handle, protocol, settings, log) = match prepare(args, &nursery) {
         Ok(prepared) => prepared,

@@ -176,12 +176,15 @@ fn without_a_nursery_nothing_starts_and_what_runs_goes_on() {
         let message = error["message"].as_str().expect("a message");
         assert!(message.contains("killed"), "{message}");
     }
+    let told = || server.stderr().matches("the nursery was killed").count();
+    wait_until("the log tells", || told() == 1);
     wait_until("failed starts have left no descriptor", || {
         server.descriptor_count() <= descriptors
     });
     session.write("\n");
     assert_eq!(session.wait_settled()["exit_code"], 5);
     assert_gone(&family);
+    assert_eq!(told(), 1, "once, however many starts fail");
     server.finish();
 }
 
@@ -198,12 +201,7 @@ fn nursery_and_keepers_hold_nothing_of_the_server() {
                 _ if process.name == "sluice-keeper" => {
                     what.starts_with("socket:") || what == "anon_inode:[signalfd]"
                 }
-                // Its end of the pipe on which the spare says that it was taken.
-                _ => {
-                    what.starts_with("socket:")
-                        || what.starts_with("pipe:")
-                        || what == "anon_inode:[signalfd]"
-                }
+                _ => what.starts_with("socket:") || what == "anon_inode:[signalfd]",
             };
             assert!(expected, "{}: {number} is {what}", process.name);
         }
