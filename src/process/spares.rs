@@ -135,6 +135,8 @@ impl Spares {
 
     fn fill_to(&self, count: usize) {
         let mut inner = self.lock();
+        let is_there = |spare: &mut Spare| !matches!(spare.state(), State::Gone);
+        inner.keepers.retain_mut(is_there);
         while !inner.closed && inner.keepers.len() < count {
             // For want of what it takes, the next start will have to ask, and be told.
             let Ok(control) = self.ask() else { return };

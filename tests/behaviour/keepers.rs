@@ -1,6 +1,6 @@
 //! Keepers that serve one session after the other: what a session leaves reaches no later one.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, process::Command};
 
 use crate::common::{Owner, Server, Session, proc, wait_until};
 use nix::{
@@ -8,6 +8,7 @@ use nix::{
     unistd::Pid,
 };
 use serde_json::json;
+use sluicegate::contain::offered;
 
 /// As many wait when nothing runs.
 const READY: usize = 3;
@@ -131,7 +132,14 @@ fn a_keeper_that_its_job_has_changed_serves_no_other() {
     let server = Owner::new()
         .sh("nice", "renice -n 5 -p $PPID >/dev/null && read go")
         .sh("limit", "prlimit --pid $PPID --nofile=77:77 && read go")
-        .sh("looks", "echo $(nice) $(ulimit -n); read go")
+        .sh("disk", "ionice -c 3 -p $PPID && read go")
+        .sh("oom", "echo 500 > /proc/$PPID/oom_score_adj && read go")
+        .sh("core", "echo 1 > /proc/$PPID/coredump_filter && read go")
+        .sh(
+            "looks",
+            "echo $(nice) $(ulimit -n) $(ionice) $(cat /proc/self/oom_score_adj /proc/self/coredump_filter); read go",
+        )
+        .room_for_many()
         .serve();
     let look = || -> Vec<String> {
         let sessions: Vec<_> = (0..READY + 1).map(|_| server.start("looks")).collect();
@@ -144,7 +152,7 @@ fn a_keeper_that_its_job_has_changed_serves_no_other() {
         texts.collect()
     };
     let before = look();
-    for id in ["nice", "limit"] {
+    for id in ["nice", "limit", "disk", "oom", "core"] {
         let session = server.start(id);
         let changed = keeper_of(&session);
         session.write("\n");
@@ -153,6 +161,63 @@ fn a_keeper_that_its_job_has_changed_serves_no_other() {
             proc::stat(changed).is_none()
         });
         assert_eq!(look(), before, "{id}");
+    }
+    server.finish();
+}
+
+#[test]
+fn a_keeper_of_a_pinned_or_sandboxed_command_serves_no_other() {
+    let sum = Command::new("sha256sum").arg("/bin/sh").output();
+    let sum = String::from_utf8(sum.expect("it is there").stdout).expect("text");
+    let argv = ["/bin/sh", "-c", "echo up; read go; exit 3"];
+    let mut profiles = vec![(
+        "pinned",
+        json!({"argv": argv, "sha256": sum.split_whitespace().next()}),
+    )];
+    if offered().files.is_ok() {
+        let sandbox = json!({"read": ["/"], "write": ["/dev/null"]});
+        profiles.push(("sandboxed", json!({"argv": argv, "sandbox": sandbox})));
+        // The keeper has entered nothing yet when the program turns out to be absent; it goes all the same.
+        let absent = json!(["/nonexistent/program"]);
+        profiles.push(("absent", json!({"argv": absent, "sandbox": sandbox})));
+    } else {
+        eprintln!("SKIPPED in part: this kernel has no sandboxes");
+    }
+    let mut owner =
+        Owner::job("grep -E 'NoNewPrivs|Seccomp:|TracerPid' /proc/self/status; read go")
+            .room_for_many();
+    for (id, profile) in &profiles {
+        owner = owner.profile(id, profile.clone());
+    }
+    let server = owner.serve();
+    for (id, _) in &profiles {
+        for _ in 0..READY + 1 {
+            let before = idle_keepers(&server);
+            let body = server.call("terminal_start", json!({"command_id": id}));
+            if body["ok"] == true {
+                let session = Session::of(&server, body);
+                let keeper = keeper_of(&session);
+                session.wait_for_text("up\n");
+                session.write("\n");
+                assert_eq!(session.wait_settled()["exit_code"], 3, "{id}");
+                wait_until("its keeper is gone", || proc::stat(keeper).is_none());
+            } else {
+                assert_eq!(*id, "absent", "{body}");
+                wait_until("its keeper is gone", || {
+                    let now = keepers(&server);
+                    before
+                        .iter()
+                        .any(|&pid| now.iter().all(|keeper| keeper.pid != pid))
+                });
+            }
+            let plain = server.start("job");
+            assert_eq!(
+                plain.wait_for_text("Seccomp:\t0\n"),
+                "TracerPid:\t0\nNoNewPrivs:\t0\nSeccomp:\t0\n"
+            );
+            plain.write("\n");
+            plain.wait_settled();
+        }
     }
     server.finish();
 }
