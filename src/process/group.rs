@@ -96,6 +96,8 @@ pub(super) struct Stat {
     pub group: i32,
     /// Nothing of it runs any more.
     pub dead: bool,
+    /// It is in a wait from which at most KILL wakes it.
+    pub waits: bool,
 }
 
 /// Calls `each` with every process that `proc`, a directory at its start, lists. Keepers call it: it allocates nothing, and
@@ -199,6 +201,7 @@ fn parse(line: &[u8]) -> Option<Stat> {
         parent,
         group,
         dead,
+        waits: state == "D",
     })
 }
 
@@ -226,6 +229,7 @@ mod tests {
                 parent: 1,
                 group: 77,
                 dead: false,
+                waits: false,
             };
             assert_eq!(
                 parse(line(name, 'S', 1).as_bytes()),

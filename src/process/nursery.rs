@@ -38,7 +38,7 @@ use nix::{
 };
 
 use super::{
-    children::for_each_child,
+    children::{find_waiting, for_each_child},
     exec,
     forked::{self, ChildSignal, exit},
     keeper,
@@ -51,6 +51,10 @@ use super::{
 const NAME: &std::ffi::CStr = c"sluice-nursery";
 /// How long dropping a [`Nursery`] may take: one that stays longer has a keeper with what it can't or may not end.
 const DROP_LIMIT: Duration = Duration::from_millis(200);
+/// How often, in milliseconds, keepers that hang are looked for at the end. One that is found twice in a row is killed.
+const LOOK: u8 = 40;
+/// How many times they are looked for. What hangs does so from the start; daemons that may stay can stay for long.
+const LOOKS: u32 = 100;
 
 /// Why no process can be started here at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -255,10 +259,25 @@ fn run(socket: &OwnedFd, null: &OwnedFd) -> ! {
         }
     }
     // Keepers that are still at work are ours to reap, where init is none that does it. Until then the socket stays.
+    let mut hangs = None;
+    let mut looks = 0;
     while wait::look() != wait::Look::NoChild {
         tend(own);
+        // A keeper sleeps until its leader has executed, and on a dead mount that is never: it can't see that the server
+        // has ended. Nothing that it was to start may run any more, and its leader dies with it.
+        let waits = find_waiting();
+        if let Some(keeper) = waits.filter(|_| waits == hangs) {
+            kill(keeper, Signal::SIGKILL).ok();
+        }
+        hangs = waits;
+        let limit = if looks < LOOKS {
+            looks += 1;
+            PollTimeout::from(LOOK)
+        } else {
+            PollTimeout::NONE
+        };
         let mut ready = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-        poll(&mut ready, PollTimeout::NONE).ok();
+        poll(&mut ready, limit).ok();
         signals.take();
     }
     exit()

@@ -10,6 +10,7 @@
 
 use std::{
     collections::VecDeque,
+    pin::pin,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
@@ -22,7 +23,7 @@ use tokio::{
 
 /// Starts that may be in their threads at once. Each is through in a millisecond or two unless a file system hangs.
 const THREADS: usize = 8;
-/// How long a start waits for its turn. As many as may run at all are through in a fraction of it on a busy machine.
+/// How long a start waits for its turn while no other one gets through. On a busy machine they are slow, and come through.
 const TURN: Duration = Duration::from_secs(4);
 /// How long a start may take from its turn on. A disk that must spin up, or a mount that is made on demand, answers sooner.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -65,6 +66,8 @@ struct State {
     jobs: VecDeque<Job>,
     /// Threads that wait and that no job was given to: none or one.
     waiting: usize,
+    /// Jobs that came to their end.
+    done: u64,
     closed: bool,
 }
 
@@ -97,10 +100,7 @@ impl Launchers {
         &self,
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, NoResult> {
-        let place = timeout(TURN, Arc::clone(&self.places).acquire_owned())
-            .await
-            .map_err(|_| NoResult::Busy)?
-            .expect("nobody closes it");
+        let place = self.turn().await?;
         let (answer, result) = oneshot::channel();
         let work = Box::new(move || {
             let result = work(&|| !answer.is_closed());
@@ -111,6 +111,18 @@ impl Launchers {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(_)) => Err(NoResult::Panicked),
             Err(_) => Err(NoResult::Hangs),
+        }
+    }
+
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, NoResult> {
+        let mut turn = pin!(Arc::clone(&self.places).acquire_owned());
+        loop {
+            let done = self.threads.lock().done;
+            match timeout(TURN, &mut turn).await {
+                Ok(place) => return Ok(place.expect("nobody closes it")),
+                Err(_) if self.threads.lock().done == done => return Err(NoResult::Busy),
+                Err(_) => {}
+            }
         }
     }
 }
@@ -155,6 +167,7 @@ impl Threads {
 
     fn next(&self) -> Option<Job> {
         let mut state = self.lock();
+        state.done += 1;
         if state.waiting > 0 {
             return None;
         }
@@ -219,6 +232,33 @@ mod tests {
         }
         tokio::time::resume();
         assert_eq!(launchers.run(|is_wanted| is_wanted()).await, Ok(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_behind_others_that_get_through_is_not_refused_however_long_it_waits() {
+        // While this blocks, the clock moves as told and not by itself.
+        let (_held, blocks) = mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || blocks.recv());
+        let launchers = Arc::new(Launchers::new());
+        let mut starts: VecDeque<_> = (0..THREADS + 3)
+            .map(|_| {
+                let (gate, opened) = mpsc::channel::<()>();
+                let launchers = Arc::clone(&launchers);
+                let work = async move { launchers.run(move |_| opened.recv().is_ok()).await };
+                (gate, tokio::spawn(work))
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        for _ in 0..3 {
+            tokio::time::advance(TURN * 3 / 4).await;
+            let (gate, first) = starts.pop_front().expect("there are more");
+            drop(gate);
+            assert_eq!(first.await.unwrap(), Ok(false));
+        }
+        for (gate, start) in starts {
+            drop(gate);
+            assert_eq!(start.await.unwrap(), Ok(false));
+        }
     }
 
     #[tokio::test]

@@ -218,7 +218,7 @@ fn a_fork_storm_under_its_profiles_process_limit_is_cleaned_up() {
         eprintln!("SKIPPED: only root may become the user whose processes are limited");
         return;
     }
-    let storm = r#"while :; do setsid sh -c "$0" "$0" "$1" & sleep 0.1; done"#;
+    let storm = r#"while :; do setsid sh -c "$0" "$0" "$1" & sleep 0.5; done"#;
     // A user that nobody else is: the kernel counts all processes of one, and root's not at all.
     let user = 1_000_000 + std::process::id();
     let (uid, mark) = (format!("--reuid={user}"), format!("storm-{user}"));
