@@ -96,6 +96,9 @@ impl From<IoChoice> for Choice {
 
 /// Serves until stdin ends, the client is gone or a signal comes. Exit code 0 then; 1 when it could not start.
 pub(super) fn run(args: &StdioArgs) -> ExitCode {
+    if let Err(message) = enough_descriptors() {
+        return fail(&message);
+    }
     // Before everything else: what this process holds now is what every keeper is a copy of.
     let nursery = match Nursery::start() {
         Ok(nursery) => Arc::new(nursery),
@@ -140,7 +143,6 @@ fn prepare(
     nursery: &Arc<Nursery>,
 ) -> Result<(Handle, Protocol, Settings, Log), String> {
     let config = load(args)?;
-    enough_descriptors()?;
     let log = match &config.audit_log {
         Some(path) => Log::open(path).map_err(|error| error.to_string())?,
         None => Log::off(),
@@ -160,7 +162,7 @@ fn prepare(
     Ok((handle, protocol, settings, log))
 }
 
-/// Without as many the runtimes can't be built, and say so by a panic.
+/// Without as many no nursery can be had, or the runtimes can't be built and say so by a panic.
 fn enough_descriptors() -> Result<(), String> {
     match getrlimit(Resource::RLIMIT_NOFILE) {
         Ok((soft, _)) if soft < OWN_DESCRIPTORS => Err(format!(

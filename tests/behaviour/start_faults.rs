@@ -139,11 +139,13 @@ fn number(call: libc::c_long) -> u32 {
 }
 
 const EPERM: u16 = 1;
+const EAGAIN: u16 = 11;
+const EINVAL: u16 = 22;
 const ENOSYS: u16 = 38;
 
 #[test]
 fn a_filter_without_what_starts_need_is_told_once_at_the_servers_start() {
-    let stderr = refused_start(refuse_pidfd_of_clone);
+    let stderr = refused_start(|command| refuse_clone(command, libc::CLONE_PIDFD, EINVAL));
     assert!(
         stderr.contains("no pidfd") && stderr.contains("CLONE_PIDFD"),
         "{stderr}"
@@ -158,6 +160,38 @@ fn a_filter_without_what_starts_need_is_told_once_at_the_servers_start() {
             "{stderr}"
         );
     }
+}
+
+#[test]
+fn leaders_that_cannot_be_cloned_are_told_at_each_start_and_nothing_leaks() {
+    // Keepers are copies, and come to be; leaders borrow their memory, and don't.
+    let owner = Owner::new()
+        .argv("job", &["/bin/true"])
+        .argv("absent", &["/nonexistent/program"]);
+    let mut command = owner.command();
+    refuse_clone(&mut command, libc::CLONE_VFORK, EAGAIN);
+    let server = Server::spawn(owner, command);
+    server.initialize();
+    let mut descriptors = server.descriptor_count();
+    for round in 0..30 {
+        let id = ["job", "absent"][round % 2];
+        let error = server.refused("terminal_start", json!({"command_id": id}));
+        assert_eq!(error["code"], "START_FAILED");
+        let message = error["message"].as_str().expect("a message");
+        assert!(message.contains("out of processes"), "{message}");
+        // The first ones replace the keepers that were there.
+        if round == 4 {
+            descriptors = server.descriptor_count();
+        }
+    }
+    server.ping();
+    wait_until("no descriptor is left over", || {
+        server.descriptor_count() <= descriptors
+    });
+    wait_until("keepers whose start failed are gone", || {
+        server.processes().len() <= 1 + 1 + 3 && server.zombies().is_empty()
+    });
+    server.finish();
 }
 
 #[test]
@@ -182,8 +216,8 @@ fn a_filter_without_calls_that_have_a_substitute_changes_nothing() {
     }
 }
 
-/// Starts under a filter in which clone(2) fails with EINVAL when it is to make a pidfd.
-fn refuse_pidfd_of_clone(command: &mut Command) {
+/// Starts under a filter in which clone(2) with this flag fails.
+fn refuse_clone(command: &mut Command, flag: libc::c_int, errno: u16) {
     let statement = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
         code: u16::try_from(code).expect("BPF opcodes are 16 bits wide"),
         jt,
@@ -192,8 +226,8 @@ fn refuse_pidfd_of_clone(command: &mut Command) {
     };
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let allow = libc::SECCOMP_RET_ALLOW;
-    let refuse = libc::SECCOMP_RET_ERRNO | 22;
-    let flag = u32::try_from(libc::CLONE_PIDFD).expect("a flag");
+    let refuse = libc::SECCOMP_RET_ERRNO | u32::from(errno);
+    let flag = u32::try_from(flag).expect("a flag");
     let filter = [
         statement(load, 0, 0, 0),
         statement(
