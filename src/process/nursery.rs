@@ -11,6 +11,7 @@
 //! It is the second net below the keepers. A keeper that is killed from outside leaves its children to the nursery, which
 //! tells them from keepers by their kernel session: a leader opens one of its own and nobody can enter another's, so
 //! whatever child is not of the nursery's session is such an orphan, and is killed.
+//! A keeper that still sleeps until its leader executes when the server has ended is killed too: it can't see that end.
 //!
 //! A nursery that somebody kills is not replaced. By then the server has threads, descriptors and the text of sessions,
 //! and a copy of all that is what it was forked early to avoid. What runs goes on, starts are refused and say why, and
