@@ -172,21 +172,18 @@ fn leaders_that_cannot_be_cloned_are_told_at_each_start_and_nothing_leaks() {
     refuse_clone(&mut command, libc::CLONE_VFORK, EAGAIN);
     let server = Server::spawn(owner, command);
     server.initialize();
-    let mut descriptors = server.descriptor_count();
+    let descriptors = server.descriptor_count();
     for round in 0..30 {
         let id = ["job", "absent"][round % 2];
         let error = server.refused("terminal_start", json!({"command_id": id}));
         assert_eq!(error["code"], "START_FAILED");
         let message = error["message"].as_str().expect("a message");
         assert!(message.contains("out of processes"), "{message}");
-        // The first ones replace the keepers that were there.
-        if round == 4 {
-            descriptors = server.descriptor_count();
-        }
     }
     server.ping();
+    // One may be that of a keeper that is gone, and is found so at the next start; thirty starts would leave more.
     wait_until("no descriptor is left over", || {
-        server.descriptor_count() <= descriptors
+        server.descriptor_count() <= descriptors + 1
     });
     wait_until("keepers whose start failed are gone", || {
         server.processes().len() <= 1 + 1 + 3 && server.zombies().is_empty()
