@@ -13,7 +13,7 @@
 //! cli          stdio · config · demo · client · log        the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · unserved · server
 //!                                                          the wire
-//! supervisor   handle · follow · table · engine · refusal · trail    all sessions
+//! supervisor   handle · launchers · follow · table · engine · refusal · trail    all sessions
 //! session      lifecycle · driver · pump · pace · input · io_thread · state · snapshot    one session
 //! policy  process  audit  demo  view                       what may run · one child · what was done · the demo profiles · readings of a log
 //! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
@@ -37,8 +37,8 @@
 //! - The **request thread** (main) runs the MCP service. It looks at sessions under short locks and leaves requests.
 //! - The **I/O thread** (`supervisor/engine.rs`) owns every pipe, pidfd and timer. Each session has four tasks there:
 //!   two pumps, an input writer, a driver.
-//! - A start waits on a short-lived blocking thread: resolving a directory and executing a file can hang on a dead
-//!   network mount, and then only that start hangs (four of them at once make later starts wait).
+//! - A start runs in a thread of its own (`supervisor/launchers.rs`): resolving a directory and executing a file can hang
+//!   on a dead network mount. Its caller is told after a while, and while as many hang as may, further ones are refused.
 //! - The **audit thread** appends to the Owner's log, when one is kept. Whoever has something to tell leaves a line in a
 //!   bounded queue; a disk that hangs holds up this thread only.
 //!
@@ -47,10 +47,11 @@
 //!
 //! # Processes
 //!
-//! The server starts no child itself. Before it has a second thread it forks the **nursery**, which forks a **keeper** for
-//! each session: the parent of the session's leader and, as a child subreaper, of every descendant that is orphaned. The
-//! keeper's control socket is the session's life: when it ends, because the session's output has settled or because the
-//! server is gone, whatever it died of, the keeper kills and reaps what is left. `process/mod.rs` tells it in order.
+//! The server starts no child itself. Before it has a second thread it forks the **nursery**, which forks **keepers**. Each
+//! session that runs has one of its own: the parent of the session's leader and, as a child subreaper, of every descendant
+//! that is orphaned. When the session's output has settled, or the keeper's control socket ends because the server is gone,
+//! whatever it died of, the keeper kills and reaps what is left. One to whom the kernel then says that it has no child
+//! serves a later session; any other exits. `process/mod.rs` tells it in order.
 //!
 //! # The way of a byte of stdout
 //!
@@ -88,10 +89,11 @@
 //!
 //! `arena/slab.rs` (one mapping, carved into blocks), `contain/enter.rs` (Landlock and seccomp calls), `io/uring.rs` (operations that borrow memory until they complete),
 //! `io/epoll.rs` (registration, timerfd, an epoll instance), `io/probe.rs` (a ring to try), `mcp/stdio.rs` (borrowed descriptors 0 to 2),
-//! `process/prepare.rs` (signal state, descriptors), `process/nursery.rs` (fork), `process/exec.rs` (clone to exec),
-//! `process/hold.rs` (ptrace), `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in messages), `process/wait.rs` (`wait4`),
-//! `process/leader.rs` (signals by pidfd), `process/spawn.rs` (a duplicated descriptor) and `process/group.rs`
-//! (`getdents64`). Everything else is refused by the compiler.
+//! `process/prepare.rs` (signal state, descriptors), `process/forked.rs` (fork, and what a copy keeps),
+//! `process/nursery.rs` (its copy's descriptors), `process/inherited.rs` (limits, processors), `process/exec.rs` (clone to
+//! exec), `process/hold.rs` (ptrace), `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in
+//! messages), `process/wait.rs` (`wait4`), `process/leader.rs` (signals by pidfd), `process/descriptors.rs` (a duplicated
+//! descriptor) and `process/group.rs` (`getdents64`). Everything else is refused by the compiler.
 
 pub mod arena;
 pub mod audit;

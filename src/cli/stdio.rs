@@ -26,7 +26,7 @@ use crate::{
     config::{Config, startup_line},
     io::{Backend, Choice, Refused},
     mcp::{self, Protocol, Settings},
-    process::Nursery,
+    process::{Nursery, reap_strangers},
     session::lifecycle::DEFAULT_GRACE,
     supervisor::handle::Handle,
 };
@@ -45,7 +45,7 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(250);
 /// As [`SHUTDOWN_LIMIT`], until the audit log's lines are given up.
 const EXIT_LIMIT: Duration = Duration::from_millis(2_950);
 /// Descriptors that the server holds before its first session, and a few to spare.
-const OWN_DESCRIPTORS: u64 = 20;
+const OWN_DESCRIPTORS: u64 = 24;
 
 /// `stdio`'s command line.
 #[derive(Debug, Args)]
@@ -96,11 +96,15 @@ impl From<IoChoice> for Choice {
 
 /// Serves until stdin ends, the client is gone or a signal comes. Exit code 0 then; 1 when it could not start.
 pub(super) fn run(args: &StdioArgs) -> ExitCode {
+    if let Err(message) = enough_descriptors() {
+        return fail(&message);
+    }
     // Before everything else: what this process holds now is what every keeper is a copy of.
     let nursery = match Nursery::start() {
         Ok(nursery) => Arc::new(nursery),
-        Err(errno) => return fail(&format!("can't start a process: {}", errno.desc())),
+        Err(unfit) => return fail(&unfit),
     };
+    reap_strangers();
     log::start(args.log_level);
     let (handle, protocol, settings, log) = match prepare(args, &nursery) {
         Ok(prepared) => prepared,
@@ -139,7 +143,6 @@ fn prepare(
     nursery: &Arc<Nursery>,
 ) -> Result<(Handle, Protocol, Settings, Log), String> {
     let config = load(args)?;
-    enough_descriptors()?;
     let log = match &config.audit_log {
         Some(path) => Log::open(path).map_err(|error| error.to_string())?,
         None => Log::off(),
@@ -159,7 +162,7 @@ fn prepare(
     Ok((handle, protocol, settings, log))
 }
 
-/// Without as many the runtimes can't be built, and say so by a panic.
+/// Without as many no nursery can be had, or the runtimes can't be built and say so by a panic.
 fn enough_descriptors() -> Result<(), String> {
     match getrlimit(Resource::RLIMIT_NOFILE) {
         Ok((soft, _)) if soft < OWN_DESCRIPTORS => Err(format!(

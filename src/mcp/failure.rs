@@ -97,6 +97,14 @@ impl From<Refusal> for Failure {
                 )
             }
             Refusal::StartFailed(error) => Self::new(code, start(error)),
+            Refusal::StartHangs => Self::new(
+                code,
+                "the working directory or the executable does not answer, as on a dead network mount; the start was given up",
+            ),
+            Refusal::StartsBusy => Self::new(
+                code,
+                "busy: earlier starts still wait for a directory or an executable that does not answer; retry later",
+            ),
             Refusal::SessionLimit { max } => Self::new(
                 code,
                 format!("{max} sessions are running, as many as may; terminate one or wait until one ends"),
@@ -230,6 +238,8 @@ mod tests {
         let name = || "A\nB".to_owned();
         let mut all = vec![
             (Refusal::CommandNotFound, "COMMAND_NOT_FOUND"),
+            (Refusal::StartHangs, "START_FAILED"),
+            (Refusal::StartsBusy, "START_FAILED"),
             (Refusal::SessionLimit { max: 8 }, "SESSION_LIMIT"),
             (Refusal::RecordLimit { max: 8 }, "RECORD_LIMIT"),
             (Refusal::SessionNotFound, "SESSION_NOT_FOUND"),

@@ -9,10 +9,10 @@ use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
     sys::stat::Mode,
-    unistd::{getpid, read},
+    unistd::{Pid, getpid, read},
 };
 
-use super::group;
+use super::group::{self, Stat};
 
 /// Calls `each` with the id of every child.
 pub(super) fn for_each_child(mut each: impl FnMut(i32)) {
@@ -46,7 +46,22 @@ fn from_list(file: &OwnedFd, each: &mut impl FnMut(i32)) {
     }
 }
 
+/// A child in a wait from which at most KILL wakes it: a keeper whose leader doesn't come to its program.
+pub(super) fn find_waiting() -> Option<Pid> {
+    let mut found = None;
+    scan(&mut |stat| {
+        if stat.waits {
+            found = Some(Pid::from_raw(stat.pid));
+        }
+    });
+    found
+}
+
 fn from_all_processes(each: &mut impl FnMut(i32)) {
+    scan(&mut |stat| each(stat.pid));
+}
+
+fn scan(each: &mut impl FnMut(Stat)) {
     let own = getpid().as_raw();
     let mut listing = [0_u8; 8 * 1024];
     // An error leaves the listing incomplete, which it may be anyway.
@@ -55,7 +70,7 @@ fn from_all_processes(each: &mut impl FnMut(i32)) {
     proc.and_then(|proc| {
         group::for_each_process(&proc, &mut listing, |stat| {
             if stat.parent == own {
-                each(stat.pid);
+                each(stat);
             }
         })
     })

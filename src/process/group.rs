@@ -96,12 +96,15 @@ pub(super) struct Stat {
     pub group: i32,
     /// Nothing of it runs any more.
     pub dead: bool,
+    /// It is in a wait from which at most KILL wakes it.
+    pub waits: bool,
 }
 
-/// Calls `each` with every process that `proc`, a directory at its start, lists. Allocates nothing.
+/// Calls `each` with every process that `proc`, a directory at its start, lists. Keepers call it: it allocates nothing, and
+/// what the kernel should not give ends the listing instead of the process.
 ///
 /// # Errors
-/// The kernel's error when the listing could not be finished.
+/// The kernel's error when the listing could not be finished; EIO when it is none.
 pub(super) fn for_each_process(
     proc: &OwnedFd,
     listing: &mut [u8],
@@ -109,23 +112,29 @@ pub(super) fn for_each_process(
 ) -> Result<(), Errno> {
     loop {
         let filled = list(proc, listing)?;
-        if filled == 0 {
+        let mut rest = listing.get(..filled).ok_or(Errno::EIO)?;
+        if rest.is_empty() {
             return Ok(());
         }
-        let mut rest = &listing[..filled];
         while !rest.is_empty() {
-            let length = u16::from_ne_bytes([rest[DIRENT_LENGTH_AT], rest[DIRENT_LENGTH_AT + 1]]);
-            let (entry, next) = rest.split_at(usize::from(length));
+            let (name, next) = first_entry(rest).ok_or(Errno::EIO)?;
             rest = next;
-            let name = CStr::from_bytes_until_nul(&entry[DIRENT_NAME_AT..])
-                .expect("the kernel terminates names");
-            if name.to_bytes().first().is_some_and(u8::is_ascii_digit)
+            if name.first().is_some_and(u8::is_ascii_digit)
                 && let Some(stat) = stat_of(proc, name)?
             {
                 each(stat);
             }
         }
     }
+}
+
+/// The name of the first entry, without its NUL, and the entries behind it.
+fn first_entry(entries: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = entries.get(DIRENT_LENGTH_AT..DIRENT_LENGTH_AT + 2)?;
+    let length = u16::from_ne_bytes(length.try_into().ok()?);
+    let (entry, next) = entries.split_at_checked(usize::from(length))?;
+    let name = CStr::from_bytes_until_nul(entry.get(DIRENT_NAME_AT..)?).ok()?;
+    Some((name.to_bytes(), next))
 }
 
 /// One `getdents64`: bytes of whole entries, 0 at the end.
@@ -140,18 +149,17 @@ fn list(directory: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
         )
     };
     let filled = Errno::result(filled)?;
-    Ok(usize::try_from(filled).expect("not negative, as it is no error"))
+    usize::try_from(filled).map_err(|_| Errno::EIO)
 }
 
 /// `None` when it vanished since it was listed, or is hidden.
-fn stat_of(proc: &OwnedFd, pid: &CStr) -> Result<Option<Stat>, Errno> {
+fn stat_of(proc: &OwnedFd, pid: &[u8]) -> Result<Option<Stat>, Errno> {
     let mut path = [0; 32];
-    let mut end = 0;
-    for part in [pid.to_bytes(), b"/stat\0"] {
-        path[end..end + part.len()].copy_from_slice(part);
-        end += part.len();
+    for (place, &byte) in path.iter_mut().zip(pid.iter().chain(b"/stat")) {
+        *place = byte;
     }
-    let path = CStr::from_bytes_until_nul(&path).expect("terminated above");
+    // A name too long for a number has no room for the NUL.
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::EIO)?;
     let mut line = [0; STAT_BYTES];
     let stat = openat(
         proc.as_fd(),
@@ -160,7 +168,7 @@ fn stat_of(proc: &OwnedFd, pid: &CStr) -> Result<Option<Stat>, Errno> {
         Mode::empty(),
     );
     match stat.and_then(|stat| read(stat, &mut line)) {
-        Ok(filled) => Ok(parse(&line[..filled])),
+        Ok(filled) => Ok(line.get(..filled).and_then(parse)),
         // ENOENT: gone before the open. ESRCH: gone before the read. EACCES, EPERM: hidden, so of another user.
         Err(Errno::ENOENT | Errno::ESRCH | Errno::EACCES | Errno::EPERM) => Ok(None),
         Err(errno) => Err(errno),
@@ -175,7 +183,8 @@ fn parse(line: &[u8]) -> Option<Stat> {
     let name_end = line.iter().rposition(|&byte| byte == b')')?;
     let pid = line.split(|&byte| byte == b' ').next()?;
     let pid = str::from_utf8(pid).ok()?.parse().ok()?;
-    let mut fields = line[name_end + 1..]
+    let mut fields = line
+        .get(name_end + 1..)?
         .split(u8::is_ascii_whitespace)
         .filter(|field| !field.is_empty())
         .map(|field| str::from_utf8(field).unwrap_or(""));
@@ -192,6 +201,7 @@ fn parse(line: &[u8]) -> Option<Stat> {
         parent,
         group,
         dead,
+        waits: state == "D",
     })
 }
 
@@ -201,7 +211,7 @@ mod tests {
 
     use super::*;
     use crate::process::{
-        Delivery, Spawned,
+        Spawned,
         testing::{launch, read_line, reap, spawn, wait_for_exit},
     };
 
@@ -219,6 +229,7 @@ mod tests {
                 parent: 1,
                 group: 77,
                 dead: false,
+                waits: false,
             };
             assert_eq!(
                 parse(line(name, 'S', 1).as_bytes()),
@@ -266,7 +277,7 @@ mod tests {
         let mut census = Census::new().unwrap();
         let before = Instant::now();
         assert_eq!(census.alive(leader.pid(), before), Ok(3));
-        assert_eq!(leader.signal_group(Signal::SIGKILL), Delivery::Delivered);
+        assert_eq!(leader.signal_group(Signal::SIGKILL), Ok(()));
         wait_for_exit(&leader);
         assert_eq!(
             census.alive(leader.pid(), before),

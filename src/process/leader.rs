@@ -6,14 +6,15 @@
 #![allow(unsafe_code)]
 
 use std::{
+    ffi::c_int,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     ptr,
+    sync::Weak,
     time::{Duration, Instant},
 };
 
 use nix::{
     errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::{Signal, killpg},
     unistd::Pid,
 };
@@ -22,19 +23,10 @@ use nix::{
 use super::scripted;
 use super::{
     Census,
+    descriptors::is_readable,
+    spares::Spares,
     wire::{self, GO, LEAVE, REAP, REPLY_BYTES, Received, Reply},
 };
-
-/// What became of a signal to a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// At least one member, which may be the zombie leader, was sent it.
-    Delivered,
-    /// The group has no member at all.
-    Gone,
-    /// Every member runs as another user now, and none may be signalled.
-    Refused,
-}
 
 /// How a leader ended. One of `code` and `signal` is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +54,8 @@ pub struct Leader {
     pid: Pid,
     pidfd: Line,
     keeper: Line,
+    /// Where the keeper came from.
+    spares: Weak<Spares>,
 }
 
 /// The way to a child: a pidfd, or the socket of its keeper.
@@ -84,10 +78,10 @@ impl AsFd for Line {
 }
 
 /// `pidfd_send_signal`'s flag for the group that the process leads; Linux 6.9.
-const TO_GROUP: libc::c_uint = 1 << 2;
+pub(super) const TO_GROUP: libc::c_uint = 1 << 2;
 
 impl Leader {
-    pub(super) fn new(pid: Pid, pidfd: OwnedFd, keeper: OwnedFd) -> Leader {
+    pub(super) fn new(pid: Pid, pidfd: OwnedFd, keeper: OwnedFd, spares: Weak<Spares>) -> Leader {
         assert!(
             pid.as_raw() > 1,
             "kill(2) gives groups 0 and 1 (and their negatives) another meaning"
@@ -96,6 +90,7 @@ impl Leader {
             pid,
             pidfd: Line::Kernel(pidfd),
             keeper: Line::Kernel(keeper),
+            spares,
         }
     }
 
@@ -106,6 +101,7 @@ impl Leader {
             pid: Pid::from_raw(i32::MAX),
             pidfd: Line::Scripted(child.clone()),
             keeper: Line::Scripted(child),
+            spares: Weak::new(),
         }
     }
 
@@ -124,35 +120,24 @@ impl Leader {
         self.keeper.as_fd()
     }
 
-    /// Sends a signal to every member of the group.
-    pub fn signal_group(&self, signal: Signal) -> Delivery {
+    /// Sends a signal to every member of the group. A zombie leader is a member, and is glad of anything.
+    ///
+    /// # Errors
+    /// ESRCH when the group has no member at all, EPERM when every member runs as another user now.
+    pub fn signal_group(&self, signal: Signal) -> Result<(), Errno> {
         #[cfg(test)]
         if let Line::Scripted(child) = &self.pidfd {
-            return child.signal(signal);
+            child.signal(signal);
+            return Ok(());
         }
-        // SAFETY: integers and a null for the optional siginfo.
-        let sent = unsafe {
-            libc::syscall(
-                libc::SYS_pidfd_send_signal,
-                self.pidfd().as_raw_fd(),
-                signal as libc::c_int,
-                ptr::null_mut::<libc::c_void>(),
-                TO_GROUP,
-            )
-        };
-        let sent = match Errno::result(sent) {
+        match self::signal(self.pidfd(), signal as c_int, TO_GROUP) {
             // An older kernel, or a filter. By number then, which needs the leader's parent to be there: were the keeper
             // killed, init might have reaped the leader by now.
-            Err(Errno::EINVAL | Errno::ENOSYS) if !readable(self.keeper()) => {
+            Err(Errno::EINVAL | Errno::ENOSYS) if !is_readable(self.keeper()) => {
                 killpg(self.pid, signal)
             }
             Err(Errno::EINVAL | Errno::ENOSYS) => Err(Errno::ESRCH),
-            sent => sent.map(drop),
-        };
-        match sent {
-            Ok(()) => Delivery::Delivered,
-            Err(Errno::EPERM) => Delivery::Refused,
-            Err(_) => Delivery::Gone,
+            sent => sent,
         }
     }
 
@@ -162,7 +147,7 @@ impl Leader {
         if let Line::Scripted(child) = &self.pidfd {
             return child.has_exited();
         }
-        readable(self.pidfd())
+        is_readable(self.pidfd())
     }
 
     /// How many processes of the group run, as of some time at or after `not_before`.
@@ -188,6 +173,8 @@ impl Leader {
         tell(&self.keeper, REAP);
         Reaping {
             keeper: self.keeper,
+            confirmed: false,
+            spares: self.spares,
         }
     }
 }
@@ -196,6 +183,9 @@ impl Leader {
 #[derive(Debug)]
 pub struct Reaping {
     keeper: Line,
+    /// Whether the keeper has answered, and has nothing more to say.
+    confirmed: bool,
+    spares: Weak<Spares>,
 }
 
 impl Reaping {
@@ -208,7 +198,7 @@ impl Reaping {
     ///
     /// # Errors
     /// See [`Unconfirmed`].
-    pub fn exit(&self) -> Result<Exit, Unconfirmed> {
+    pub fn exit(&mut self) -> Result<Exit, Unconfirmed> {
         #[cfg(test)]
         if let Line::Scripted(child) = &self.keeper {
             return child.answer();
@@ -222,13 +212,31 @@ impl Reaping {
         );
         match (received, Reply::decode(&reply)) {
             // Sent in one piece on a stream whose buffer was empty, so it is received in one.
-            (Ok(REPLY_BYTES), Some(Reply::Ended(exit))) => Ok(exit),
+            (Ok(REPLY_BYTES), Some(Reply::Ended(exit))) => {
+                self.confirmed = true;
+                Ok(exit)
+            }
             _ => Err(Unconfirmed),
         }
     }
 
-    /// Lets descendants that left the group stay when the session is over. The keeper stays their parent until they end.
-    pub fn leave_descendants(&self) {
+    /// Says that the session is over, which ends what is left of it, and that its keeper may serve another.
+    pub fn finish(self) {
+        // A keeper that has not answered is out of step, and ends.
+        if self.confirmed
+            && let Some(spares) = self.spares.upgrade()
+        {
+            match self.keeper {
+                Line::Kernel(control) => spares.end_session(control),
+                #[cfg(test)]
+                Line::Scripted(_) => {}
+            }
+        }
+    }
+
+    /// Says that the session is over, and lets descendants stay that left the group. The keeper stays their parent until
+    /// they end, and ends with them.
+    pub fn leave_descendants(self) {
         // A keeper that is gone has left them to the nursery, which kills them.
         tell(&self.keeper, LEAVE);
     }
@@ -243,9 +251,26 @@ fn tell(keeper: &Line, command: u8) {
     wire::send_all(keeper.as_fd(), &[command]).ok();
 }
 
-fn readable(fd: BorrowedFd<'_>) -> bool {
-    let mut ready = [PollFd::new(fd, PollFlags::POLLIN)];
-    poll(&mut ready, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+/// Sends a signal, or none by 0, to a process or, with [`TO_GROUP`], to the group that it leads.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn signal(
+    pidfd: BorrowedFd<'_>,
+    signal: c_int,
+    flags: libc::c_uint,
+) -> Result<(), Errno> {
+    // SAFETY: integers and a null for the optional siginfo.
+    let sent = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            signal,
+            ptr::null_mut::<libc::c_void>(),
+            flags,
+        )
+    };
+    Errno::result(sent).map(drop)
 }
 
 #[cfg(test)]
@@ -285,22 +310,18 @@ mod tests {
 
     #[test]
     fn a_leader_that_runs_is_not_reaped_and_its_end_is_unconfirmed() {
-        let spawned = spawn(&launch(&["/bin/sleep", "1000"])).unwrap();
-        assert!(!spawned.leader.has_exited());
-        assert_eq!(reap(spawned.leader), Err(Unconfirmed));
-        assert_eq!(
-            read_to_end(spawned.stdout),
-            "",
-            "it is killed with its session"
-        );
+        let Spawned { leader, stdout, .. } = spawn(&launch(&["/bin/sleep", "1000"])).unwrap();
+        assert!(!leader.has_exited());
+        assert_eq!(reap(leader), Err(Unconfirmed));
+        assert_eq!(read_to_end(stdout), "", "it is killed with its session");
     }
 
     #[test]
     fn a_zombie_leader_keeps_its_group() {
         let Spawned { leader, .. } = spawn(&launch(&["/bin/sleep", "1000"])).unwrap();
-        assert_eq!(leader.signal_group(Signal::SIGTERM), Delivery::Delivered);
+        assert_eq!(leader.signal_group(Signal::SIGTERM), Ok(()));
         wait_for_exit(&leader);
-        assert_eq!(leader.signal_group(Signal::SIGKILL), Delivery::Delivered);
+        assert_eq!(leader.signal_group(Signal::SIGKILL), Ok(()));
         assert_eq!(reap(leader).unwrap().signal, Some(libc::SIGTERM));
     }
 
@@ -333,7 +354,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(!leader.has_exited());
-        assert_eq!(leader.signal_group(Signal::SIGCONT), Delivery::Delivered);
+        assert_eq!(leader.signal_group(Signal::SIGCONT), Ok(()));
         wait_for_exit(&leader);
         assert_eq!(reap(leader).unwrap().code, Some(3));
     }
@@ -346,7 +367,7 @@ mod tests {
         wait_for_exit(&leader);
         let mut census = Census::new().unwrap();
         assert!(census.alive(leader.pid(), Instant::now()).unwrap() >= 1);
-        assert_eq!(leader.signal_group(Signal::SIGKILL), Delivery::Delivered);
+        assert_eq!(leader.signal_group(Signal::SIGKILL), Ok(()));
         assert_eq!(read_to_end(stdout), "", "every holder of the pipe is gone");
         while census.alive(leader.pid(), Instant::now()).unwrap() > 0 {
             std::thread::yield_now();

@@ -4,11 +4,12 @@
 //!
 //! - the server asks for starts and sends signals;
 //! - the nursery, its child, forks keepers;
-//! - a keeper is the parent of one leader and adopts every orphan of that session, however it left the group;
+//! - a keeper is the parent of one leader at a time and adopts every orphan of that session, however it left the group;
 //! - the leader is the program that was asked for.
 //!
 //! Each keeper has a control socket to the server. Its end, which the kernel brings about whatever the server dies of,
-//! means that the session is over, and the keeper kills what is left of it.
+//! means that the session is over, and the keeper kills what is left of it. Told that the session is over, it does the
+//! same, and serves the next session if it has seen that nothing is left.
 //!
 //! A leader leads its own kernel session and process group, so one number is its pid, its group's id and its session's
 //! id. The kernel keeps that number from being used again for as long as the leader is not reaped, even as a zombie;
@@ -19,14 +20,17 @@
 //! 3. [`Census`] confirms that no member runs.
 //! 4. [`Leader::reap`] has the status taken. From here on no signal may be sent to the number, and none can be: the
 //!    `Leader` is gone.
-//! 5. Once the output has settled, [`Reaping`] is dropped: descendants that left the group are killed and reaped.
+//! 5. Once the output has settled, [`Reaping::finish`] is called: descendants that left the group are killed and reaped.
 //!
 //! Left to others: when to send what, and when the output has settled (the session).
 
 mod children;
+mod descriptors;
 mod exec;
+mod forked;
 mod group;
 mod hold;
+mod inherited;
 mod keeper;
 mod leader;
 mod nursery;
@@ -34,6 +38,7 @@ mod prepare;
 mod request;
 #[cfg(test)]
 pub(crate) mod scripted;
+mod spares;
 mod spawn;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -41,10 +46,10 @@ mod wait;
 mod wire;
 
 pub use group::Census;
-pub use leader::{Delivery, Exit, Leader, Reaping, Unconfirmed};
-pub use nursery::Nursery;
-pub use prepare::prepare;
-pub use spawn::{Launch, Spawned, spawn};
+pub use leader::{Exit, Leader, Reaping, Unconfirmed};
+pub use nursery::{Nursery, Unfit};
+pub use prepare::{prepare, reap_strangers};
+pub use spawn::{Launch, Spawned, Watched, spawn};
 
 /// Why a child could not be started; each variant has its own advice for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The process that forks keepers, and the server's end of it.
 //!
 //! It is forked from the server before there is a second thread, an arena or a config, so it and all that it forks are small,
-//! and what the server opens later is never in them. It does nothing but keep a few spare keepers ready: the price of a
-//! fork is paid before a start asks for it.
+//! and what the server opens later is never in them. All that it does is fork: each request brings the control socket that
+//! the new keeper is to have ([`super::spares`] makes them).
 //!
 //! It leads a kernel session of its own, so that no signal to the server's group or terminal reaches it, blocks every signal,
 //! and holds /dev/null, one socket and no directory. It ends when the server has closed the other end of the socket, which
@@ -11,18 +11,17 @@
 //! It is the second net below the keepers. A keeper that is killed from outside leaves its children to the nursery, which
 //! tells them from keepers by their kernel session: a leader opens one of its own and nobody can enter another's, so
 //! whatever child is not of the nursery's session is such an orphan, and is killed.
+//! A keeper that still sleeps until its leader executes when the server has ended is killed too: it can't see that end.
 //!
-//! Nothing that runs in the forked process allocates or panics: tests and benches start nurseries from processes with many
-//! threads, one of which may hold the allocator's lock for ever in the copy.
+//! A nursery that somebody kills is not replaced. By then the server has threads, descriptors and the text of sessions,
+//! and a copy of all that is what it was forked early to avoid. What runs goes on, starts are refused and say why, and
+//! whoever launched the server can launch it again.
 
 #![allow(unsafe_code)]
 
 use std::{
-    ffi::c_int,
-    mem::MaybeUninit,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
-    ptr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -32,78 +31,142 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         prctl,
-        signal::{SigSet, Signal, kill},
-        signalfd::{SfdFlags, SignalFd},
+        signal::{Signal, kill},
         socket::{AddressFamily, Shutdown, SockFlag, SockType, shutdown, socketpair},
         stat::Mode,
     },
-    unistd::{Pid, chdir, getpid, getsid, pipe2, read, setsid},
+    unistd::{Pid, chdir, getpid, getsid, setsid},
 };
 
 use super::{
-    children::for_each_child,
-    exec, keeper, wait,
-    wire::{self, Reply, START},
+    children::{find_waiting, for_each_child},
+    exec,
+    forked::{self, ChildSignal, exit},
+    keeper,
+    leader::{self, TO_GROUP},
+    spares::Spares,
+    wait,
+    wire::{self, REPLY_BYTES, Received, Reply},
 };
 
 const NAME: &std::ffi::CStr = c"sluice-nursery";
-/// The number of the socket in the forked processes.
-const SOCKET: RawFd = 3;
-/// Keepers that are forked ahead of starts. Starts that come faster than one fork after the other find one ready.
-const SPARES: usize = 3;
 /// How long dropping a [`Nursery`] may take: one that stays longer has a keeper with what it can't or may not end.
 const DROP_LIMIT: Duration = Duration::from_millis(200);
-/// How long the nursery waits before it forks again after a spare that ended without a start.
-const PAUSE: u8 = 20;
+/// How often, in milliseconds, keepers that hang are looked for at the end. One that is found twice in a row is killed.
+const LOOK: u8 = 40;
+/// How many times they are looked for. What hangs does so from the start; daemons that may stay can stay for long.
+const LOOKS: u32 = 100;
+
+/// Why no process can be started here at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// A child's stdin, and the descriptors of the processes between, need it.
+    #[error("/dev/null can't be opened ({}); it must be there", .0.desc())]
+    Null(Errno),
+    /// No socket or process to be had.
+    #[error("a process can't be started: {}", .0.desc())]
+    Resources(Errno),
+    /// The kernel is too old, or a filter refuses it.
+    #[error(
+        "processes can't be told apart safely: the kernel gives no pidfd for a new process ({}); Linux 5.3 or later is \
+         needed, and a seccomp filter must allow clone with CLONE_PIDFD",
+        .0.desc()
+    )]
+    NoPidfd(Errno),
+    /// A filter refuses it; nothing could be ended.
+    #[error(
+        "processes can't be signalled: pidfd_send_signal is refused ({}); the seccomp filter must allow it, or fail it \
+         with ENOSYS",
+        .0.desc()
+    )]
+    NoSignal(Errno),
+    /// A filter refuses signalfd or `PR_SET_CHILD_SUBREAPER`.
+    #[error(
+        "descendants can't be adopted: signalfd or prctl(PR_SET_CHILD_SUBREAPER) is refused ({}); the seccomp filter \
+         must allow both",
+        .0.desc()
+    )]
+    NoAdoption(Errno),
+}
 
 /// The server's end. Dropped, or closed by the kernel with the server's death, it ends the nursery.
 #[derive(Debug)]
 pub struct Nursery {
-    socket: OwnedFd,
+    /// With the socket.
+    spares: Arc<Spares>,
     /// Our child; absent once reaped.
     pid: Mutex<Option<Pid>>,
 }
 
 impl Nursery {
     /// Forks the nursery. To be called early, while this process is small: its memory is what every keeper starts with.
+    /// Returns when it has seen that it can do its work.
     ///
     /// # Errors
-    /// The kernel's: no socket or no process to be had.
-    pub fn start() -> Result<Nursery, Errno> {
-        // Packets: each start is taken whole, by whichever spare comes first.
+    /// See [`Unfit`]. Nothing is left then.
+    pub fn start() -> Result<Nursery, Unfit> {
+        let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty());
+        let null = null.map_err(Unfit::Null)?;
+        // Packets, so that a request is taken whole.
         let (ours, theirs) = socketpair(
             AddressFamily::Unix,
             SockType::SeqPacket,
             None,
             SockFlag::SOCK_CLOEXEC,
-        )?;
-        match fork()? {
-            None => run(&theirs),
-            Some(pid) => Ok(Nursery {
-                socket: ours,
-                pid: Mutex::new(Some(pid)),
-            }),
+        )
+        .map_err(Unfit::Resources)?;
+        let copy = match forked::fork() {
+            Ok(None) => run(&theirs, &null),
+            Ok(Some(copy)) => copy,
+            Err(errno @ (Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE)) => {
+                return Err(Unfit::Resources(errno));
+            }
+            Err(errno) => return Err(Unfit::NoPidfd(errno)),
+        };
+        drop(theirs);
+        let nursery = Nursery {
+            spares: Arc::new(Spares::new(ours)),
+            pid: Mutex::new(Some(copy.pid)),
+        };
+        nursery.check(copy.pidfd)?;
+        nursery.spares.fill();
+        Ok(nursery)
+    }
+
+    /// Whether processes can be followed and ended by their pidfds, and the nursery has what it needs.
+    fn check(&self, pidfd: Option<OwnedFd>) -> Result<(), Unfit> {
+        let pidfd = pidfd.ok_or(Unfit::NoPidfd(Errno::ENOSYS))?;
+        match leader::signal(pidfd.as_fd(), 0, TO_GROUP) {
+            // Where the call or its flag is unknown, numbers will do; the nursery may not lead a group yet.
+            Ok(()) | Err(Errno::ENOSYS | Errno::EINVAL | Errno::ESRCH) => {}
+            Err(errno) => return Err(Unfit::NoSignal(errno)),
+        }
+        let mut word = [0; REPLY_BYTES];
+        let received = wire::receive(self.gone(), &mut word, &mut Received::default(), 0);
+        match (received, Reply::decode(&word)) {
+            (Ok(REPLY_BYTES), Some(Reply::Idle)) => Ok(()),
+            (Ok(REPLY_BYTES), Some(Reply::Failed { errno, .. })) => Err(Unfit::NoAdoption(errno)),
+            (Err(errno), _) => Err(Unfit::Resources(errno)),
+            _ => Err(Unfit::Resources(Errno::ECHILD)),
         }
     }
 
-    /// Hands a start over to whichever keeper is free.
-    ///
-    /// # Errors
-    /// EPIPE or ECONNRESET when the nursery is gone; otherwise the kernel's, about descriptors in flight.
-    pub(super) fn hand_over(&self, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-        wire::send(self.socket.as_fd(), &[START], descriptors).map(drop)
+    /// Keepers that wait for a start.
+    pub(super) fn spares(&self) -> &Arc<Spares> {
+        &self.spares
     }
 
     /// Becomes readable when the nursery is gone, and stays so.
     pub fn gone(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.spares.nursery()
     }
 
     /// Takes no more starts, and waits until every keeper whose session is over has ended. Returns whether they have
     /// within the time.
     pub fn close(&self, within: Duration) -> bool {
-        shutdown(self.socket.as_raw_fd(), Shutdown::Write).ok();
-        let mut ended = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+        self.spares.close();
+        shutdown(self.gone().as_raw_fd(), Shutdown::Write).ok();
+        let mut ended = [PollFd::new(self.gone(), PollFlags::POLLIN)];
         let limit = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
         let ended = poll(&mut ended, limit).is_ok_and(|count| count > 0);
         if ended {
@@ -115,8 +178,9 @@ impl Nursery {
         ended
     }
 
-    /// Reaps the nursery, which is gone or about to be.
+    /// Reaps the nursery, which is gone or about to be, and lets the keepers go that have no session.
     pub fn reap(&self) {
+        self.spares.close();
         let pid = self.unreaped().take();
         if let Some(pid) = pid {
             wait::discard_at_its_end(pid.as_raw());
@@ -137,240 +201,111 @@ impl Drop for Nursery {
     }
 }
 
-/// A copy of this process; `None` in the copy. The raw call: libc's runs handlers and takes locks, for which a process
-/// with other threads is no place.
-fn fork() -> Result<Option<Pid>, Errno> {
-    // SAFETY: without flags and a stack this is fork(2): the copy has its own memory. The code that runs in it (`run`,
-    // `keeper::run`) makes system calls only.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
-    let pid = i32::try_from(Errno::result(pid)?).map_err(|_| Errno::EOVERFLOW)?;
-    Ok((pid > 0).then(|| Pid::from_raw(pid)))
-}
-
-/// Ends a forked process without running anything that its original has registered.
-pub(super) fn exit() -> ! {
-    // SAFETY: an integer; it doesn't return.
-    unsafe { libc::_exit(0) }
-}
-
-/// Says that a child has exited, stopped or continued.
-pub(super) struct ChildSignal(SignalFd);
-
-impl ChildSignal {
-    fn new() -> Result<ChildSignal, Errno> {
-        let mut set = SigSet::empty();
-        set.add(Signal::SIGCHLD);
-        SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).map(ChildSignal)
-    }
-
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-
-    /// Makes it unreadable until the next child. Whoever calls it looks at the children afterwards.
-    pub(super) fn take(&self) {
-        while matches!(self.0.read_signal(), Ok(Some(_))) {}
-    }
-
-    /// From here on, children stay until they are waited for.
-    pub(super) fn reap_ourselves(&self) {
-        child_action(0);
-    }
-
-    /// From here on, the kernel reaps children by itself, and says so all the same.
-    fn reap_by_kernel(&self) {
-        child_action(libc::SA_NOCLDWAIT);
-    }
-}
-
-fn child_action(flags: c_int) {
-    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: zeros are a valid action (the default, an empty mask), and the pointer is to a local that outlives the call.
-    unsafe {
-        (*action.as_mut_ptr()).sa_flags = flags;
-        libc::sigaction(libc::SIGCHLD, action.as_ptr(), ptr::null_mut());
-    }
-}
-
 /// The nursery from its fork to its end.
-fn run(socket: &OwnedFd) -> ! {
+fn run(socket: &OwnedFd, null: &OwnedFd) -> ! {
     exec::mask_signals(u64::MAX);
     exec::default_signals();
-    let Ok(socket) = keep_only(socket) else {
+    // SAFETY: this is the copy; what its original owned is never used or dropped in it, as this function doesn't return and
+    // uses `socket` by the returned owner only.
+    let Ok(socket) = (unsafe { forked::keep_only(socket, null) }) else {
         exit();
     };
-    // The first three can't fail; without a name it is only harder to recognise, without the role it is no second net.
+    // These can't fail; without the name it is only harder to recognise.
     setsid().ok();
     chdir(c"/").ok();
     prctl::set_name(NAME).ok();
-    prctl::set_child_subreaper(true).ok();
-    let Ok(signals) = ChildSignal::new() else {
-        exit();
-    };
-    signals.reap_by_kernel();
-    let mut nest = Nest {
-        socket: Some(socket),
-        spares: [const { None }; SPARES],
-        signals,
-        own: getpid(),
-    };
-    loop {
-        let filled = nest.fill();
-        let served = match filled {
-            Err(errno) if nest.spares.iter().all(Option::is_none) => nest.refuse(errno),
-            _ => nest.watch(),
-        };
-        if !served {
-            break;
-        }
-    }
-    // Keepers that are still at work are ours to reap, where init is none that does it.
-    loop {
-        tend(nest.own);
-        if wait::look() == wait::Look::NoChild {
+    let prepared = prctl::set_child_subreaper(true).and_then(|()| ChildSignal::new());
+    let signals = match prepared {
+        Ok(signals) => signals,
+        Err(errno) => {
+            wire::send(socket.as_fd(), &Reply::failed(errno).encode(), &[]).ok();
             exit();
         }
-        let mut ready = [PollFd::new(nest.signals.as_fd(), PollFlags::POLLIN)];
-        poll(&mut ready, PollTimeout::NONE).ok();
-        nest.signals.take();
-    }
-}
-
-/// Closes everything but the socket, which becomes [`SOCKET`], and puts /dev/null on 0 to 2.
-fn keep_only(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let null = open(
-        c"/dev/null",
-        OFlag::O_RDWR | OFlag::O_CLOEXEC,
-        Mode::empty(),
-    );
-    // Where there is no /dev/null, anything that a descriptor of a child can't be mistaken for.
-    let filler = null.as_ref().unwrap_or(socket).as_raw_fd();
-    // SAFETY: integers. This is a copy of the server with one thread; the owners of the numbers that are closed and
-    // overwritten here are never used or dropped in it, as `run` doesn't return. The socket and the filler are moved above
-    // the numbers that are written before these are.
-    unsafe {
-        let socket = Errno::result(libc::fcntl(socket.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 10))?;
-        let filler = Errno::result(libc::fcntl(filler, libc::F_DUPFD_CLOEXEC, 10))?;
-        for number in 0..3 {
-            Errno::result(libc::dup2(filler, number))?;
-        }
-        Errno::result(libc::dup3(socket, SOCKET, libc::O_CLOEXEC))?;
-        close_from(SOCKET + 1);
-        std::mem::forget(null);
-        Ok(OwnedFd::from_raw_fd(SOCKET))
-    }
-}
-
-/// Closes every descriptor from `first` up.
-///
-/// # Safety
-/// Nobody uses or drops an owner of one of them afterwards.
-unsafe fn close_from(first: RawFd) {
-    // SAFETY: three integers; the caller's promise.
-    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) };
-    if closed == 0 {
-        return;
-    }
-    // Kernels before 5.9, and filters that refuse it. Numbers beyond the soft limit could only be left from a higher one.
-    let mut limit = MaybeUninit::<libc::rlimit>::zeroed();
-    // SAFETY: the pointer is to a local of the type that the kernel writes; zeros are valid for it.
-    let limit = unsafe {
-        libc::getrlimit(libc::RLIMIT_NOFILE, limit.as_mut_ptr());
-        limit.assume_init().rlim_cur
     };
-    for number in first..RawFd::try_from(limit).unwrap_or(RawFd::MAX).min(1 << 20) {
-        // SAFETY: an integer; the caller's promise. A number that is not open gives EBADF.
-        unsafe { libc::close(number) };
+    signals.reap_by_kernel();
+    let own = getpid();
+    if wire::send(socket.as_fd(), &Reply::Idle.encode(), &[]).is_err() {
+        exit();
     }
-}
-
-/// What the nursery keeps.
-struct Nest {
-    /// Where starts come from. Absent only in a copy that has given it to its keeper.
-    socket: Option<OwnedFd>,
-    /// The pipe of each spare, on which it says that it was taken.
-    spares: [Option<OwnedFd>; SPARES],
-    signals: ChildSignal,
-    own: Pid,
-}
-
-impl Nest {
-    /// Forks a spare for each place that is free.
-    fn fill(&mut self) -> Result<(), Errno> {
-        for index in 0..SPARES {
-            if self.spares.get(index).is_some_and(Option::is_some) {
-                continue;
-            }
-            let (taken, theirs) = pipe2(OFlag::O_CLOEXEC)?;
-            if fork()?.is_none() {
-                drop(taken);
-                self.spares = [const { None }; SPARES];
-                match self.socket.take() {
-                    Some(socket) => keeper::run(socket, &self.signals, theirs, self.own),
-                    None => exit(),
-                }
-            }
-            if let Some(place) = self.spares.get_mut(index) {
-                *place = Some(taken);
-            }
-        }
-        Ok(())
-    }
-
-    /// Tends the other children until a spare has taken a start or is gone, and frees its place. `false` when the server
-    /// is gone.
-    fn watch(&mut self) -> bool {
-        let mut ready: [PollFd<'_>; SPARES + 1] = std::array::from_fn(|index| {
-            let fd = match self.spares.get(index) {
-                Some(Some(taken)) => taken.as_fd(),
-                // The last one is for the other children, and so is a place that could not be filled.
-                _ => self.signals.as_fd(),
-            };
-            PollFd::new(fd, PollFlags::POLLIN)
-        });
+    loop {
+        let mut ready = [
+            PollFd::new(socket.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+        ];
+        // An error but EINTR is ENOMEM; what follows blocks no longer than the loop would.
         poll(&mut ready, PollTimeout::NONE).ok();
-        let ready = ready.map(|ready| ready.any().unwrap_or_default());
-        if ready.last() == Some(&true) {
-            self.signals.take();
-            tend(self.own);
+        let [request, child] = ready.map(|ready| ready.any().unwrap_or_default());
+        if child {
+            signals.take();
+            tend(own);
         }
-        for (place, ready) in self.spares.iter_mut().zip(ready) {
-            if ready && let Some(taken) = place.take() {
-                // Without the byte it ended without a start: because the server is gone, or killed by somebody.
-                if read(&taken, &mut [0]) != Ok(1) && is_over(self.socket.as_ref()) {
-                    return false;
-                }
+        if !request {
+            continue;
+        }
+        let control = match take_request(socket.as_fd()) {
+            Request::Fork(control) => control,
+            Request::None => continue,
+            Request::End => break,
+        };
+        match forked::fork() {
+            Ok(None) => {
+                // Held there, it would hide from the server that the nursery is gone.
+                drop(socket);
+                keeper::run(&control, &signals)
+            }
+            Ok(Some(_)) => {}
+            Err(errno) => {
+                wire::send(control.as_fd(), &Reply::failed(errno).encode(), &[]).ok();
             }
         }
-        true
     }
-
-    /// Answers one start with the reason why nothing can be forked. `false` when the server is gone.
-    fn refuse(&self, errno: Errno) -> bool {
-        let start = self
-            .socket
-            .as_ref()
-            .and_then(|socket| keeper::take_start(socket.as_fd()));
-        let Some(start) = start else {
-            return false;
+    // Keepers that are still at work are ours to reap, where init is none that does it. Until then the socket stays.
+    let mut hangs = None;
+    let mut looks = 0;
+    while wait::look() != wait::Look::NoChild {
+        tend(own);
+        // A keeper sleeps until its leader has executed, and on a dead mount that is never: it can't see that the server
+        // has ended. Nothing that it was to start may run any more, and its leader dies with it.
+        let waits = find_waiting();
+        if let Some(keeper) = waits.filter(|_| waits == hangs) {
+            kill(keeper, Signal::SIGKILL).ok();
+        }
+        hangs = waits;
+        let limit = if looks < LOOKS {
+            looks += 1;
+            PollTimeout::from(LOOK)
+        } else {
+            PollTimeout::NONE
         };
-        let reply = Reply::Failed {
-            errno,
-            at_exec: false,
-        };
-        wire::send_all(start.control.as_fd(), &reply.encode()).ok();
-        true
+        let mut ready = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        poll(&mut ready, limit).ok();
+        signals.take();
     }
+    exit()
 }
 
-/// Whether the server's end is closed; waits a little, so that a spare that can't live is not forked without a pause.
-fn is_over(socket: Option<&OwnedFd>) -> bool {
-    let Some(socket) = socket else {
-        return true;
-    };
-    let closed = PollFlags::from_bits_retain(libc::POLLRDHUP);
-    let mut over = [PollFd::new(socket.as_fd(), closed)];
-    poll(&mut over, PollTimeout::from(PAUSE)).is_ok_and(|count| count > 0)
+/// What the server wants.
+enum Request {
+    /// A keeper with this control socket.
+    Fork(OwnedFd),
+    /// Nothing after all.
+    None,
+    /// No more keepers: it is ending, or gone.
+    End,
+}
+
+fn take_request(socket: BorrowedFd<'_>) -> Request {
+    let mut received = Received::default();
+    match wire::receive(socket, &mut [0], &mut received, libc::MSG_DONTWAIT) {
+        Ok(0) => Request::End,
+        Ok(_) => {
+            let [control, ..] = received;
+            control.map_or(Request::None, Request::Fork)
+        }
+        // Without a number for it, the control socket is closed, which tells the server.
+        Err(Errno::EAGAIN | Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM) => Request::None,
+        Err(_) => Request::End,
+    }
 }
 
 /// Kills what a killed keeper has left, and lets a stopped keeper go on.

@@ -6,6 +6,8 @@ use std::{fs, os::fd::RawFd};
 
 use nix::{errno::Errno, sys::signal::SigSet};
 
+use super::forked;
+
 /// First descriptor that is not standard input, output or error.
 const FIRST_PRIVATE: RawFd = 3;
 
@@ -28,6 +30,14 @@ pub fn prepare() -> Result<(), Errno> {
     }
     SigSet::empty().thread_set_mask()?;
     close_range_on_exec().or_else(|_| close_each_on_exec())
+}
+
+/// For a process that waits for no child's status: as the first process of a pid namespace, as in a container without an
+/// init, it is given whatever loses its parent there, and the kernel reaps that from now on. Elsewhere nothing changes.
+pub fn reap_strangers() {
+    if nix::unistd::getpid().as_raw() == 1 {
+        forked::child_action(libc::SA_NOCLDWAIT);
+    }
 }
 
 /// Linux 5.11 has the flag. The raw system call, because musl has no wrapper.
@@ -92,7 +102,7 @@ mod tests {
 
     #[test]
     fn both_ways_mark_inherited_descriptors_and_leave_0_to_2() {
-        with_private_descriptors(|| {
+        with_private_descriptors(|_| {
             for way in [close_range_on_exec, close_each_on_exec] {
                 let fd = leaky_descriptor();
                 let before = fcntl(std::io::stderr(), FcntlArg::F_GETFD).unwrap();

@@ -25,7 +25,7 @@ use nix::{
     sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap},
 };
 
-use super::wire;
+use super::wire::{self, Received};
 use crate::config::Restrictions;
 
 const WORD: usize = mem::size_of::<u64>();
@@ -103,13 +103,19 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Receives a body; `None` when the sender is gone.
+    /// Receives a body, and the descriptors that come with it; `None` when the sender is gone.
     ///
     /// # Errors
-    /// ENOMEM when there is no room, EINVAL for what [`encode`] doesn't make.
-    pub(super) fn receive(socket: BorrowedFd<'_>) -> Result<Option<Body>, Errno> {
+    /// ENOMEM when there is no room, EMFILE when there is none for the descriptors, EINVAL for what [`encode`] doesn't make.
+    /// Part of the body may be left in the socket then.
+    pub(super) fn receive(
+        socket: BorrowedFd<'_>,
+        descriptors: &mut Received,
+    ) -> Result<Option<Body>, Errno> {
         let mut first = [0; WORD];
-        if !wire::receive_all(socket, &mut first)? {
+        let filled = wire::receive(socket, &mut first, descriptors, 0)?;
+        let rest = first.get_mut(filled..).unwrap_or_default();
+        if filled == 0 || !wire::receive_all(socket, rest)? {
             return Ok(None);
         }
         let length = usize::try_from(u64::from_ne_bytes(first)).map_err(|_| Errno::EINVAL)?;
@@ -159,6 +165,11 @@ impl Body {
                     .write(self.block.add(offset).as_ptr())
             };
         }
+    }
+
+    /// Bytes of the mapping.
+    pub(super) fn length(&self) -> usize {
+        self.length.get()
     }
 
     /// The restrictions, in the order of [`encode`].
@@ -234,7 +245,7 @@ mod tests {
                 // Whoever refuses a body reads no further.
                 wire::send_all(ours.as_fd(), body).ok();
             });
-            let received = Body::receive(theirs.as_fd());
+            let received = Body::receive(theirs.as_fd(), &mut Received::default());
             drop(theirs);
             received
         })

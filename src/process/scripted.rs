@@ -6,7 +6,7 @@ use nix::{errno::Errno, sys::signal::Signal};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Delivery, Exit, Unconfirmed,
+    Exit, Unconfirmed,
     wire::{LEAVE, REAP},
 };
 
@@ -46,7 +46,7 @@ impl Child {
         self.0.told.notified().await;
     }
 
-    pub(super) fn signal(&self, signal: Signal) -> Delivery {
+    pub(super) fn signal(&self, signal: Signal) {
         let mut state = self.state();
         assert!(
             state.reap_asked.is_none(),
@@ -54,7 +54,6 @@ impl Child {
         );
         state.signals.push((signal, Instant::now()));
         self.0.told.notify_one();
-        Delivery::Delivered
     }
 
     pub(super) fn has_exited(&self) -> bool {

@@ -6,31 +6,29 @@
 //! shell is started for a file without a known format. Since the server itself never forks here, neither its memory nor
 //! its other descriptors have a way into a child.
 
-#![allow(unsafe_code)]
-
 use std::{
     ffi::{CStr, CString, OsStr},
     fs::{self, File},
     io::Read,
     os::{
-        fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     },
     path::Path,
+    sync::Arc,
 };
 
 use nix::{
     errno::Errno,
-    fcntl::{FcntlArg, OFlag, fcntl, open},
-    sys::{
-        socket::{AddressFamily, SockFlag, SockType, socketpair},
-        stat::Mode,
-    },
+    fcntl::{OFlag, open},
+    sys::stat::Mode,
     unistd::{AccessFlags, Pid, access, pipe2},
 };
 
 use super::{
-    Leader, Nursery, SpawnError, request,
+    Leader, Nursery, SpawnError,
+    descriptors::above_stderr,
+    request,
     wire::{self, REPLY_BYTES, Received, Reply},
 };
 use crate::{
@@ -140,6 +138,19 @@ pub struct Spawned {
     pub stdout: OwnedFd,
     /// What the child writes to descriptor 2.
     pub stderr: OwnedFd,
+    /// The leader's pidfd and its keeper's socket once more, for whoever waits for them: made here, so that a lack of
+    /// descriptors fails the start and not the session. To be dropped with the leader: the keeper sees the end of its
+    /// session when nobody holds its socket any more.
+    pub watched: Watched,
+}
+
+/// See [`Spawned::watched`].
+#[derive(Debug)]
+pub struct Watched {
+    /// [`Leader::pidfd`].
+    pub exit: OwnedFd,
+    /// [`Leader::keeper`].
+    pub keeper: OwnedFd,
 }
 
 /// Starts a child. Blocks until its exec has succeeded or failed: well under 1 ms, longer when the executable must come from
@@ -161,32 +172,32 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
     };
     let (stdout, child_stdout) = pipe()?;
     let (stderr, child_stderr) = pipe()?;
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let control = socketpair(AddressFamily::Unix, SockType::Stream, None, flags);
-    let (keeper, theirs) = control.map_err(resources)?;
-    let keeper = above_stderr(keeper).map_err(resources)?;
-    let mut handover = vec![
-        theirs.as_fd(),
-        launch.cwd.as_fd(),
-        child_stdin.as_fd(),
-        child_stdout.as_fd(),
-        child_stderr.as_fd(),
-    ];
     let containment = launch.containment.as_ref();
-    handover.extend(containment.map(Containment::ruleset));
-    nursery.hand_over(&handover).map_err(resources)?;
-    drop((theirs, child_stdin, child_stdout, child_stderr));
-    // Whoever doesn't read it all says why in the reply, or is gone.
-    let sockets = containment.is_none_or(Containment::sockets);
     let held = launch.pin.is_some();
     let body = request::encode(
         &launch.argv,
         &launch.env,
         &launch.restrictions,
-        sockets,
+        containment.is_none_or(Containment::sockets),
         held,
     );
-    wire::send_all(keeper.as_fd(), &body).ok();
+    let mut handover = vec![
+        launch.cwd.as_fd(),
+        child_stdin.as_fd(),
+        child_stdout.as_fd(),
+        child_stderr.as_fd(),
+    ];
+    handover.extend(containment.map(Containment::ruleset));
+    let spares = nursery.spares();
+    let keeper = spares.take().map_err(resources)?;
+    match wire::send(keeper.as_fd(), &body, &handover) {
+        // Whoever doesn't read it all says why in the reply, or is gone.
+        Ok(sent) => wire::send_all(keeper.as_fd(), &body[sent..]).unwrap_or_default(),
+        Err(Errno::EPIPE | Errno::ECONNRESET) => {}
+        // ETOOMANYREFS, for one: the user has too many descriptors in flight. Nothing was sent.
+        Err(errno) => return Err(resources(errno)),
+    }
+    drop((child_stdin, child_stdout, child_stderr));
     let mut reply = [0; REPLY_BYTES];
     let mut received = Received::default();
     let length = match wire::receive(keeper.as_fd(), &mut reply, &mut received, 0) {
@@ -195,44 +206,55 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
         Err(errno) => return Err(resources(errno)),
     };
     let [pidfd, ..] = received;
-    match (length, Reply::decode(&reply), pidfd) {
-        (REPLY_BYTES, Some(Reply::Started(pid)), Some(pidfd)) => {
+    let reply = Some(reply).filter(|_| length == REPLY_BYTES);
+    match (reply.as_ref().and_then(Reply::decode), pidfd) {
+        (Some(Reply::Started(pid)), Some(pidfd)) => {
             let pidfd = above_stderr(pidfd).map_err(resources)?;
-            let leader = Leader::new(Pid::from_raw(pid), pidfd, keeper);
+            let watched = Watched {
+                exit: duplicate(&pidfd)?,
+                keeper: duplicate(&keeper)?,
+            };
+            let leader = Leader::new(Pid::from_raw(pid), pidfd, keeper, Arc::downgrade(spares));
             if let Some(pin) = launch.pin {
                 // One that is refused is killed as its value is dropped.
                 compare(&leader, pin, &launch.argv[0])?;
                 leader.release();
             }
+            // Last, so that it takes no descriptor from this start.
+            spares.refill();
             Ok(Spawned {
                 leader,
                 stdin,
                 stdout,
                 stderr,
+                watched,
             })
         }
         (
-            REPLY_BYTES,
             Some(Reply::Failed {
                 errno,
-                at_exec: true,
+                at_exec,
+                serves_on,
             }),
             _,
-        ) => Err(classify(errno, &launch.argv[0], containment.is_some())),
-        (
-            REPLY_BYTES,
-            Some(Reply::Failed {
-                errno: Errno::EPERM | Errno::EACCES,
-                ..
-            }),
-            _,
-        ) if held => {
-            tracing::warn!(
-                "an executable can't be held for the comparison with its sha256: tracing is not allowed here"
-            );
-            Err(SpawnError::Unpinnable)
+        ) => {
+            if serves_on {
+                spares.give_back(keeper);
+            } else {
+                drop(keeper);
+                spares.refill();
+            }
+            Err(match errno {
+                _ if at_exec => classify(errno, &launch.argv[0], containment.is_some()),
+                Errno::EPERM | Errno::EACCES if held => {
+                    tracing::warn!(
+                        "an executable can't be held for the comparison with its sha256: tracing is not allowed here"
+                    );
+                    SpawnError::Unpinnable
+                }
+                errno => resources(errno),
+            })
         }
-        (REPLY_BYTES, Some(Reply::Failed { errno, .. }), _) => Err(resources(errno)),
         _ => Err(SpawnError::NurseryGone),
     }
 }
@@ -255,21 +277,16 @@ fn compare(leader: &Leader, pin: Pin, program: &CStr) -> Result<(), SpawnError> 
     }
 }
 
+fn duplicate(fd: &OwnedFd) -> Result<OwnedFd, SpawnError> {
+    let copy = fd.try_clone();
+    copy.map_err(|error| resources(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)))
+}
+
 /// (read end, write end), both close-on-exec and above descriptor 2.
 fn pipe() -> Result<(OwnedFd, OwnedFd), SpawnError> {
     let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(resources)?;
     let ends = above_stderr(read).and_then(|read| Ok((read, above_stderr(write)?)));
     ends.map_err(resources)
-}
-
-/// A process that was launched without some of 0 to 2 must not give these numbers to a pipe: it logs to 2.
-fn above_stderr(fd: OwnedFd) -> Result<OwnedFd, Errno> {
-    if fd.as_raw_fd() > 2 {
-        return Ok(fd);
-    }
-    let moved = fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(3))?;
-    // SAFETY: the kernel has just made this descriptor and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }
 
 /// Errors of the steps around exec, none of which is about the executable.

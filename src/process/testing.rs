@@ -48,9 +48,11 @@ pub(super) fn wait_readable(fd: BorrowedFd<'_>) {
 
 /// Reaps a leader that has exited, and ends its session.
 pub(super) fn reap(leader: Leader) -> Result<Exit, Unconfirmed> {
-    let reaping = leader.reap();
+    let mut reaping = leader.reap();
     wait_readable(reaping.keeper());
-    reaping.exit()
+    let exit = reaping.exit();
+    reaping.finish();
+    exit
 }
 
 pub(super) fn read_to_end(fd: OwnedFd) -> String {
@@ -82,16 +84,15 @@ pub(super) fn run(launch: &Launch) -> (Exit, String) {
     (reap(leader).unwrap(), text)
 }
 
-/// Runs `body` on a thread with its own descriptor table, where nothing that other tests open can be seen.
-pub(super) fn with_private_descriptors(body: impl FnOnce() + Send) {
-    // Started in a private table, it would end with the thread.
-    LazyLock::force(&NURSERY);
+/// Runs `body` on a thread with its own descriptor table, where nothing that other tests open can be seen. It is given a
+/// nursery of its own, since that of the others is known by numbers of their table.
+pub(super) fn with_private_descriptors(body: impl FnOnce(&Nursery) + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // SAFETY: an integer argument; from here on this thread's table is a copy. Descriptors of other threads stay
             // open in theirs, and values owned by other threads are not used here.
             assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
-            body();
+            body(&Nursery::start().unwrap());
         });
         if let Err(panic) = thread.join() {
             std::panic::resume_unwind(panic);

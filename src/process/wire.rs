@@ -2,9 +2,9 @@
 //!
 //! Three kinds of message, all between processes of one program, hence in the machine's own byte order:
 //!
-//! - to the nursery's socket: one byte with the descriptors of a start ([`HANDOVER`]). Whoever receives it is the keeper;
-//! - to a keeper, on the control socket of its session: the body of the request ([`super::request`]), then single-byte
-//!   commands;
+//! - to the nursery: one byte with the control socket of the keeper that is to be forked;
+//! - to a keeper, on its control socket: the body of a start ([`super::request`]) with its [`HANDOVER`] descriptors, then
+//!   single-byte commands, until the session is over; then the next start;
 //! - from a keeper: a [`Reply`] each.
 //!
 //! Nothing here allocates: one side of every exchange may be the forked copy of a process that had other threads, where
@@ -23,17 +23,19 @@ use nix::errno::Errno;
 
 use super::Exit;
 
-/// Descriptors of a start, at most, in this order: control socket, working directory, the child's 0, 1 and 2, and the ruleset
-/// that contains it, if one does.
-pub(super) const HANDOVER: usize = 6;
-/// The message that carries them.
-pub(super) const START: u8 = b'S';
+/// Descriptors of a start, at most, in this order: working directory, the child's 0, 1 and 2, and the ruleset that contains
+/// it, if one does.
+pub(super) const HANDOVER: usize = 5;
+/// To the nursery: fork a keeper.
+pub(super) const FORK: u8 = b'F';
 /// Command: take the leader's status, if it has exited, and say how it ended.
 pub(super) const REAP: u8 = b'R';
 /// Command: let the leader, which is held before its first instruction, run.
 pub(super) const GO: u8 = b'G';
 /// Command: what is left at the end of this socket may stay.
 pub(super) const LEAVE: u8 = b'L';
+/// Command: the session is over. End what is left of it; another may come.
+pub(super) const END: u8 = b'E';
 
 /// Received descriptors; absent where fewer came.
 pub(super) type Received = [Option<OwnedFd>; HANDOVER];
@@ -48,9 +50,13 @@ pub(super) enum Reply {
         errno: Errno,
         /// Whether exec itself failed, or a step before it.
         at_exec: bool,
+        /// Whether the keeper waits for the next start.
+        serves_on: bool,
     },
     /// The leader was reaped.
     Ended(Exit),
+    /// After [`END`]: nothing is left of the session, and the next start may come. From the nursery: it is at work.
+    Idle,
 }
 
 /// Size of a [`Reply`] on the wire: five numbers.
@@ -59,13 +65,30 @@ pub(super) const REPLY_BYTES: usize = 5 * mem::size_of::<i64>();
 const ABSENT: i64 = -1;
 
 impl Reply {
+    /// Something around exec failed, and the keeper serves no further start.
+    pub(super) fn failed(errno: Errno) -> Reply {
+        Reply::Failed {
+            errno,
+            at_exec: false,
+            serves_on: false,
+        }
+    }
+
     pub(super) fn encode(self) -> [u8; REPLY_BYTES] {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let numbers = match self {
             Reply::Started(pid) => [0, i64::from(pid), 0, 0, 0],
-            Reply::Failed { errno, at_exec } => {
-                [1, i64::from(errno as i32), i64::from(at_exec), 0, 0]
-            }
+            Reply::Failed {
+                errno,
+                at_exec,
+                serves_on,
+            } => [
+                1,
+                i64::from(errno as i32),
+                i64::from(at_exec),
+                i64::from(serves_on),
+                0,
+            ],
             Reply::Ended(exit) => [
                 2,
                 exit.code.map_or(ABSENT, i64::from),
@@ -73,6 +96,7 @@ impl Reply {
                 number(u64::try_from(exit.cpu.as_micros()).unwrap_or(u64::MAX)),
                 number(exit.max_rss_bytes),
             ],
+            Reply::Idle => [3, 0, 0, 0, 0],
         };
         let mut bytes = [0; REPLY_BYTES];
         for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
@@ -97,6 +121,7 @@ impl Reply {
             1 => Some(Reply::Failed {
                 errno: Errno::from_raw(i32::try_from(first).ok()?),
                 at_exec: second != 0,
+                serves_on: third != 0,
             }),
             2 => Some(Reply::Ended(Exit {
                 code: optional(first)?,
@@ -104,6 +129,7 @@ impl Reply {
                 cpu: Duration::from_micros(u64::try_from(third).ok()?),
                 max_rss_bytes: u64::try_from(fourth).ok()?,
             })),
+            3 => Some(Reply::Idle),
             _ => None,
         }
     }
@@ -138,10 +164,13 @@ pub(super) fn send(
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
     if !descriptors.is_empty() {
-        assert!(descriptors.len() <= HANDOVER, "no message carries more");
-        let payload = u32::try_from(mem::size_of_val(descriptors)).expect("six descriptors");
+        // No panic: keepers send too.
+        let payload = u32::try_from(mem::size_of_val(descriptors)).map_err(|_| Errno::EINVAL)?;
+        if descriptors.len() > HANDOVER {
+            return Err(Errno::EINVAL);
+        }
         message.msg_control = (&raw mut ancillary).cast();
-        // SAFETY: `msg_control` is room for HANDOVER descriptors (asserted above), aligned for a header, and lives until
+        // SAFETY: `msg_control` is room for HANDOVER descriptors (no more get here), aligned for a header, and lives until
         // the end of this function, so the header and the data behind it may be written. A `BorrowedFd` is a descriptor's
         // number by its documented representation.
         unsafe {
@@ -225,7 +254,8 @@ pub(super) fn receive(
         let mut header = libc::CMSG_FIRSTHDR(&message);
         while !header.is_null() {
             if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
-                let length = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                let length =
+                    ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
                 let first = libc::CMSG_DATA(header).cast::<RawFd>();
                 for index in 0..length / mem::size_of::<RawFd>() {
                     let fd = OwnedFd::from_raw_fd(first.add(index).read_unaligned());
@@ -281,10 +311,14 @@ mod tests {
             any::<u32>(),
         );
         prop_oneof![
+            Just(Reply::Idle),
             (1..i32::MAX).prop_map(Reply::Started),
-            ((1..134_i32), any::<bool>()).prop_map(|(errno, at_exec)| Reply::Failed {
-                errno: Errno::from_raw(errno),
-                at_exec
+            ((1..134_i32), any::<bool>(), any::<bool>()).prop_map(|(errno, at_exec, serves_on)| {
+                Reply::Failed {
+                    errno: Errno::from_raw(errno),
+                    at_exec,
+                    serves_on,
+                }
             }),
             exit.prop_map(|(code, signal, micros, rss)| Reply::Ended(Exit {
                 code,
@@ -310,16 +344,16 @@ mod tests {
     #[test]
     fn descriptors_arrive_in_order_and_close_on_exec() {
         let (ours, theirs) = pair();
-        let files = ["/dev/null", "/dev/zero", "/", "/proc", "/dev/full", "/etc"]
+        let files = ["/dev/null", "/dev/zero", "/", "/proc", "/dev/full"]
             .map(|path| File::open(path).unwrap());
-        send(ours.as_fd(), &[START], &files.each_ref().map(AsFd::as_fd)).unwrap();
+        send(ours.as_fd(), &[FORK], &files.each_ref().map(AsFd::as_fd)).unwrap();
         let mut descriptors = Received::default();
         let mut byte = [0];
         assert_eq!(
             receive(theirs.as_fd(), &mut byte, &mut descriptors, 0),
             Ok(1)
         );
-        assert_eq!(byte, [START]);
+        assert_eq!(byte, [FORK]);
         for (sent, received) in files.iter().zip(descriptors) {
             let received = received.unwrap();
             let facts = |fd: BorrowedFd<'_>| {

@@ -4,7 +4,6 @@
 //! group, and the clock.
 
 use std::{
-    os::fd::BorrowedFd,
     rc::Rc,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -20,7 +19,7 @@ use tokio::{
 use crate::{
     arena::Stream,
     io::{Backend, Sink, Source, Stop, Watch},
-    process::{Delivery, Exit, Leader, Reaping, Spawned, Unconfirmed},
+    process::{Exit, Leader, Reaping, Spawned, Unconfirmed},
     session::{
         Session,
         input::{self, WriteJob},
@@ -62,18 +61,12 @@ impl Attached {
     /// # Errors
     /// The kernel's error when one of them can't be watched; the child is killed then.
     fn new(child: Spawned, backend: Backend) -> Result<Attached, Errno> {
-        let watch = |fd: BorrowedFd<'_>| {
-            let own = fd.try_clone_to_owned();
-            Watch::new(
-                own.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?,
-            )
-        };
         Ok(Attached {
             stdin: child.stdin.map(|fd| Sink::new(backend, fd)).transpose()?,
             stdout: Source::new(backend, child.stdout)?,
             stderr: Source::new(backend, child.stderr)?,
-            exit: watch(child.leader.pidfd())?,
-            keeper: watch(child.leader.keeper())?,
+            exit: Watch::new(child.watched.exit)?,
+            keeper: Watch::new(child.watched.keeper)?,
             leader: child.leader,
         })
     }
@@ -155,11 +148,15 @@ pub(super) async fn drive(
     driver.watch(pumps, &exit, &keeper).await;
     // The output has settled. What has left the group goes with `ending`, unless it may stay; an end that was asked for
     // is the end of all.
-    if let Some(ending) = &driver.ending
-        && allow_detach
-        && ending.status == Status::Exited
+    if let Some(Ending {
+        reaping, status, ..
+    }) = driver.ending
     {
-        ending.reaping.leave_descendants();
+        if allow_detach && status == Status::Exited {
+            reaping.leave_descendants();
+        } else {
+            reaping.finish();
+        }
     }
     driver.final_at.unwrap_or_else(Instant::now)
 }
@@ -344,10 +341,11 @@ impl Driver {
     fn apply(&mut self, actions: Actions) {
         if let Some(leader) = &self.leader {
             if actions.term {
-                leader.signal_group(Signal::SIGTERM);
-                leader.signal_group(Signal::SIGCONT);
+                // A group that is gone or not ours to signal shows when its end is looked for.
+                leader.signal_group(Signal::SIGTERM).ok();
+                leader.signal_group(Signal::SIGCONT).ok();
             }
-            if actions.kill && leader.signal_group(Signal::SIGKILL) == Delivery::Refused {
+            if actions.kill && leader.signal_group(Signal::SIGKILL) == Err(Errno::EPERM) {
                 tracing::warn!(
                     session = self.session.id(),
                     "the group runs as another user now and can't be killed"

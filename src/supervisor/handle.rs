@@ -4,7 +4,6 @@ use std::{future::Future, sync::Arc, thread::JoinHandle, time::Duration};
 
 use bytes::Bytes;
 use tokio::sync::{
-    Semaphore,
     mpsc::{self, error::TrySendError},
     oneshot,
 };
@@ -24,6 +23,7 @@ use crate::{
     supervisor::{
         engine::{self, Adoption},
         follow::{self, ReadRequest, Reading},
+        launchers::Launchers,
         refusal::Refusal,
         table::Table,
         trail::{self, Ends, WriteTrail},
@@ -34,7 +34,6 @@ mod readings;
 mod starts;
 
 pub use readings::PlainReading;
-use starts::LAUNCHES;
 pub use starts::{StartRequest, StartWait, Started};
 
 /// What a write came to.
@@ -61,8 +60,7 @@ struct Shared {
     slab: Slab,
     nursery: Arc<Nursery>,
     adoptions: mpsc::Sender<Adoption>,
-    /// One permit for each start that may be in its thread.
-    launches: Arc<Semaphore>,
+    launchers: Launchers,
     log: Log,
     ends: Arc<Ends>,
 }
@@ -100,7 +98,7 @@ impl Handle {
             slab,
             nursery,
             adoptions,
-            launches: Arc::new(Semaphore::new(LAUNCHES)),
+            launchers: Launchers::new(),
             log,
             ends,
         });

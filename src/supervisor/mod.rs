@@ -5,12 +5,14 @@
 //! - `follow` is reading: pages, and waiting for an end, a pattern or silence
 //! - `table` keeps the limits and the retained sessions
 //! - `engine` is the I/O thread
+//! - `launchers` are the threads in which starts may block
 //! - `refusal` says why something was not done, and by which name
 //! - `trail` tells the audit log of it all
 
 pub mod engine;
 pub mod follow;
 pub mod handle;
+mod launchers;
 pub mod refusal;
 pub mod table;
 mod trail;

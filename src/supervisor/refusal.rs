@@ -91,6 +91,10 @@ pub enum Refusal {
     Executable(Doubt),
     /// The child could not be started; nothing is left of it.
     StartFailed(SpawnError),
+    /// The directory or the executable didn't answer; the start was given up.
+    StartHangs,
+    /// As many starts hang as may; this one was not tried.
+    StartsBusy,
     /// As many sessions run as may (`max`).
     SessionLimit {
         /// The configured `max_sessions`.
@@ -158,7 +162,9 @@ impl Refusal {
             // The kernel could not say, which is no verdict on the path.
             Refusal::Cwd(CwdRefused::Unavailable(_))
             | Refusal::Executable(_)
-            | Refusal::StartFailed(_) => Code::StartFailed,
+            | Refusal::StartFailed(_)
+            | Refusal::StartHangs
+            | Refusal::StartsBusy => Code::StartFailed,
             Refusal::Cwd(_) => Code::CwdNotAllowed,
             Refusal::Env(_) => Code::EnvNotAllowed,
             Refusal::SessionLimit { .. } => Code::SessionLimit,

@@ -164,3 +164,24 @@ fn thirty_two_variables_pass_and_thirty_three_do_not() {
     assert_eq!(code, "ENV_NOT_ALLOWED");
     server.finish();
 }
+
+#[test]
+fn a_variable_may_be_as_long_as_the_kernel_takes_and_one_byte_more_is_refused() {
+    // MAX_ARG_STRLEN: 32 pages for the name, the sign, the value and the NUL.
+    let profile = json!({"argv": ["/bin/sh", "-c", "echo ${#BIG}"], "allowed_env": ["BIG"]});
+    let server = Owner::new().profile("job", profile).serve();
+    let start = |length: usize| json!({"command_id": "job", "env": {"BIG": "x".repeat(length)}});
+    let session = server.start_with(start(131_067));
+    assert_eq!(session.read_all().stdout, "131067\n");
+    for _ in 0..5 {
+        let error = server.refused("terminal_start", start(131_068));
+        assert_eq!(error["code"], "START_FAILED");
+        let message = error["message"].as_str().expect("a message");
+        assert!(message.contains("environment too large"), "{message}");
+    }
+    assert_eq!(
+        server.start_with(start(131_067)).read_all().stdout,
+        "131067\n"
+    );
+    server.finish();
+}

@@ -213,31 +213,53 @@ fn a_tree_of_escaped_descendants_goes_to_its_last_leaf() {
 }
 
 #[test]
-fn a_fork_storm_under_a_process_limit_is_cleaned_up() {
+fn a_fork_storm_under_its_profiles_process_limit_is_cleaned_up() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("SKIPPED: only root may become the user whose processes are limited");
         return;
     }
-    let storm = r#"while :; do setsid sh -c "$0" "$0" "$1" & sleep 0.1; done"#;
-    // A user that nobody else is: the kernel counts all processes of one.
+    let storm = r#"while :; do setsid sh -c "$0" "$0" "$1" & sleep 0.5; done"#;
+    // A user that nobody else is: the kernel counts all processes of one, and root's not at all.
     let user = 1_000_000 + std::process::id();
     let (uid, mark) = (format!("--reuid={user}"), format!("storm-{user}"));
-    let argv = [
-        "/usr/bin/prlimit",
-        "--nproc=200",
-        "/usr/bin/setpriv",
-        &uid,
-        "sh",
-        "-c",
-        storm,
-        storm,
-        &mark,
-    ];
-    let server = Owner::new().argv("job", &argv).serve();
+    let profile = json!({
+        "argv": ["/usr/bin/setpriv", uid, "sh", "-c", storm, storm, mark],
+        "limits": {"processes": 200},
+    });
+    let server = Owner::new().profile("job", profile).serve();
     let session = server.start("job");
     // Long before the limit: a shell that can't fork ends, and a storm of them can die out.
     wait_until("it storms", || proc::with_argument(&mark).len() > 10);
     session.terminate(0);
+    session.wait_settled();
+    wait_until("it is over", || proc::with_argument(&mark).is_empty());
+    wait_until("no zombie is left", || server.zombies().is_empty());
+    server.finish();
+}
+
+#[test]
+fn a_fork_bomb_that_has_reached_its_profiles_process_limit_is_cleaned_up() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("SKIPPED: only root may become the user whose processes are limited");
+        return;
+    }
+    // Those that can't fork stay, so the bomb fills its limit and holds it. Half of them have left the group.
+    let bomb = r#"trap "" TERM; [ $1 -gt 0 ] && { sh -c "$0" "$0" $(($1 - 1)) $2 & setsid sh -c "$0" "$0" $(($1 - 1)) $2 & }
+        while :; do sleep 60; done"#;
+    let user = 2_000_000 + std::process::id();
+    let (uid, mark) = (format!("--reuid={user}"), format!("bomb-{user}"));
+    let profile = json!({
+        "argv": ["/usr/bin/setpriv", uid, "sh", "-c", bomb, bomb, "10", mark],
+        "limits": {"processes": 60},
+    });
+    let server = Owner::new().profile("job", profile).serve();
+    let session = server.start("job");
+    wait_until("forks fail", || {
+        let page = session.read(json!({"cursor": 0}));
+        crate::common::session::stream_text(&page, "stderr").contains("fork")
+    });
+    assert!(proc::with_argument(&mark).len() <= 60);
+    assert_eq!(session.terminate(0)["status"], "TERMINATED");
     session.wait_settled();
     wait_until("it is over", || proc::with_argument(&mark).is_empty());
     wait_until("no zombie is left", || server.zombies().is_empty());
@@ -295,7 +317,9 @@ fn runners_that_never_stay_in_one_process_are_caught() {
     wait_until("they run", || proc::children_of(&[keeper]).len() > 1);
     session.terminate(0);
     session.wait_settled();
-    wait_until("the keeper is done", || proc::stat(keeper).is_none());
+    wait_until("the keeper is done", || {
+        proc::children_of(&[keeper]).is_empty()
+    });
     assert!(proc::with_argument("runner-of-ours").is_empty());
     server.finish();
 }

@@ -1,5 +1,7 @@
 //! What a child inherits, and what the server gives back after each: descriptors, process ids, memory.
 
+use std::process::Command;
+
 use crate::common::{Owner, Server, launch, proc, wait_until};
 use serde_json::json;
 
@@ -61,8 +63,8 @@ fn every_way_to_end_gives_the_descriptors_back() {
         .sh("exit", "exit 0")
         .sh("cat", "exec cat")
         .argv("missing", &["/nonexistent"])
-        .room_for_many();
-    let server = server.set("retention_seconds", 1).serve();
+        .room_for_many()
+        .serve();
     let round = || {
         let sessions: Vec<_> = (0..30)
             .map(|n| match n % 3 {
@@ -144,6 +146,23 @@ fn umask_and_limits_are_those_that_the_server_got() {
         server.start("job").read_all().stdout,
         "0027\n300\n0\n4096\n"
     );
+    server.finish();
+}
+
+#[test]
+fn limits_that_were_raised_for_the_server_reach_no_child() {
+    let owner = Owner::job("ulimit -S -n; ulimit -H -n; ulimit -S -c");
+    let command = owner.command_after("ulimit -S -c 0; ulimit -S -n 300; ulimit -H -n 2000");
+    let server = Server::spawn(owner, command);
+    server.initialize();
+    for _ in 0..5 {
+        assert_eq!(server.start("job").read_all().stdout, "300\n2000\n0\n");
+        let pid = server.pid().to_string();
+        let raised = Command::new("prlimit")
+            .args(["--pid", &pid, "--nofile=2000:2000", "--core=4096"])
+            .status();
+        assert!(raised.expect("prlimit is there").success());
+    }
     server.finish();
 }
 

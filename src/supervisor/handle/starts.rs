@@ -4,14 +4,10 @@ use std::{
     future::{Future, pending},
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
     time::Duration,
 };
 
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::Instant,
-};
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{Handle, Shared};
 use crate::{
@@ -25,12 +21,11 @@ use crate::{
         lifecycle::DEFAULT_GRACE,
         snapshot::{Reason, Snapshot},
     },
-    supervisor::{engine::Adoption, follow, refusal::Refusal, trail::StartTrail},
+    supervisor::{
+        engine::Adoption, follow, launchers::NoResult, refusal::Refusal, trail::StartTrail,
+    },
     view::excerpt::{Excerpt, head_limits},
 };
-
-/// Starts that may block at once, for example on a dead network mount, before further ones wait.
-pub(super) const LAUNCHES: usize = 4;
 
 /// What a client asks to be started. Already of the right types; not yet checked against the policy.
 #[derive(Clone, Debug, Default)]
@@ -196,32 +191,24 @@ impl Handle {
         }
     }
 
-    /// A directory or an executable on a dead network mount blocks whoever opens it, for ever. That must be neither this
-    /// thread, which answers every other call, nor the I/O thread, which drains every other job.
     async fn launch_in_thread(
         &self,
         profile: Profile,
         request: StartRequest,
     ) -> Result<(Spawned, PathBuf), Refusal> {
-        let slot = Arc::clone(&self.shared.launches)
-            .acquire_owned()
-            .await
-            .expect("nobody closes it");
         let shared = Arc::clone(&self.shared);
-        let (answer, child) = oneshot::channel();
-        // Not tokio's blocking pool, which panics when it can't have its first thread.
-        thread::Builder::new()
-            .name("start".into())
-            .spawn(move || {
-                let child = launch(&shared, &profile, &request);
-                // A child that nobody waits for any more is killed and reaped as its value is dropped.
-                answer.send(child).ok();
-                drop(slot);
+        // A child that nobody waits for any more is killed and reaped as its value is dropped.
+        let work =
+            move |is_wanted: &dyn Fn() -> bool| launch(&shared, &profile, &request, is_wanted);
+        let launched = self.shared.launchers.run(work).await;
+        launched.unwrap_or_else(|no_result| {
+            Err(match no_result {
+                NoResult::NoThread => Refusal::StartFailed(SpawnError::OutOfProcesses),
+                NoResult::Busy => Refusal::StartsBusy,
+                NoResult::Hangs => Refusal::StartHangs,
+                NoResult::Panicked => Refusal::Internal("the starting thread panicked"),
             })
-            .map_err(|_| Refusal::StartFailed(SpawnError::OutOfProcesses))?;
-        child
-            .await
-            .map_err(|_| Refusal::Internal("the starting thread panicked"))?
+        })
     }
 }
 
@@ -230,6 +217,7 @@ fn launch(
     shared: &Shared,
     profile: &Profile,
     request: &StartRequest,
+    is_wanted: &dyn Fn() -> bool,
 ) -> Result<(Spawned, PathBuf), Refusal> {
     let config = &shared.config;
     let variables = child_env(profile, &request.env).map_err(Refusal::Env)?;
@@ -241,14 +229,19 @@ fn launch(
         open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
     vet_executable(Path::new(&profile.argv[0])).map_err(Refusal::Executable)?;
     let launch = Launch::new(&profile.argv, &variables, descriptor, profile.stdin);
-    launch
+    let launch = launch
         .map(|launch| {
             launch
                 .restricted(profile.restrictions)
                 .pinned(profile.sha256)
         })
         .and_then(|launch| launch.sandboxed(profile.sandbox.as_ref()))
-        .and_then(|launch| spawn(&launch, &shared.nursery))
+        .map_err(Refusal::StartFailed)?;
+    if !is_wanted() {
+        // The caller was told that a path doesn't answer; nothing may run of it now.
+        return Err(Refusal::StartHangs);
+    }
+    spawn(&launch, &shared.nursery)
         .map(|child| (child, place))
         .map_err(Refusal::StartFailed)
 }

@@ -113,9 +113,15 @@ pub fn refuse_syscall(command: &mut Command, number: u32, errno: u16) {
         ),
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
     ];
+    install_filter(command, filter.to_vec());
+}
+
+/// Starts under this seccomp filter.
+pub fn install_filter(command: &mut Command, filter: Vec<libc::sock_filter>) {
+    let length = u16::try_from(filter.len()).expect("a short filter");
     let install = move || {
         let program = libc::sock_fprog {
-            len: 4,
+            len: length,
             filter: filter.as_ptr().cast_mut(),
         };
         // SAFETY: prctl(2) reads the program before it returns, and `filter` lives in this closure.
