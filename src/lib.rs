@@ -10,7 +10,7 @@
 //! Lower ones never import higher ones; `tests/layers.rs` holds it.
 //!
 //! ```text
-//! cli          stdio · config · demo · client · log        the command line
+//! cli          stdio · config · connect · verify · doctor · demo · client · screen · log    the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · unserved · server
 //!                                                          the wire
 //! supervisor   handle · follow · table · engine · refusal · trail    all sessions
@@ -89,7 +89,7 @@
 //! `arena/slab.rs` (one mapping, carved into blocks), `contain/enter.rs` (Landlock and seccomp calls), `io/uring.rs` (operations that borrow memory until they complete),
 //! `io/epoll.rs` (registration, timerfd, an epoll instance), `io/probe.rs` (a ring to try), `mcp/stdio.rs` (borrowed descriptors 0 to 2),
 //! `process/prepare.rs` (signal state, descriptors), `process/nursery.rs` (fork), `process/exec.rs` (clone to exec),
-//! `process/hold.rs` (ptrace), `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in messages), `process/wait.rs` (`wait4`),
+//! `process/hold.rs` (ptrace), `process/probe.rs` (a pidfd to try), `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in messages), `process/wait.rs` (`wait4`),
 //! `process/leader.rs` (signals by pidfd), `process/spawn.rs` (a duplicated descriptor) and `process/group.rs`
 //! (`getdents64`). Everything else is refused by the compiler.
 

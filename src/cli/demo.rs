@@ -29,7 +29,7 @@ pub(super) fn run(args: &DemoArgs, out: &mut dyn Write) -> io::Result<ExitCode> 
 }
 
 async fn play(args: &DemoArgs, out: &mut dyn Write) -> io::Result<ExitCode> {
-    let client = Client::start(&["--io", args.io.as_str()]).await?;
+    let client = Client::start(None, args.io).await?;
     writeln!(
         out,
         "sluicegate {} serves MCP to this demo; every line below is an answer of its five tools.\n",
@@ -41,7 +41,7 @@ async fn play(args: &DemoArgs, out: &mut dyn Write) -> io::Result<ExitCode> {
     flood(&client, out).await?;
     end(&client, out).await?;
     refuse(&client, out).await?;
-    let status = client.close().await?;
+    let status = client.close().await?.status;
     writeln!(out, "The client left; the server ended with {status}.")?;
     Ok(if status.success() {
         ExitCode::SUCCESS

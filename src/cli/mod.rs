@@ -10,9 +10,16 @@ use clap::{Parser, Subcommand};
 
 mod client;
 mod config;
+mod connect;
 mod demo;
+mod doctor;
+mod draft;
+mod generated;
 mod log;
+mod place;
+mod screen;
 mod stdio;
+mod verify;
 
 /// An MCP process host: starts only the commands that you approved, follows their output without losing a character,
 /// and leaves nothing behind.
@@ -35,8 +42,18 @@ enum Command {
     /// Write or check a config of approved commands.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Print what to tell an MCP client, and where it belongs. Changes no file.
+    Connect(connect::ConnectArgs),
+    /// Start this program as an MCP client would, hold it to what it promises, and write down the evidence.
+    Verify(verify::VerifyArgs),
+    /// Tell whether the server can do its work on this machine, and what it would choose.
+    Doctor(doctor::DoctorArgs),
     /// Show what the host does: starts a server, runs the demo profiles through it, and prints what happens.
     Demo(demo::DemoArgs),
+    /// Print a script that completes this command line in a shell.
+    Completions(generated::CompletionsArgs),
+    /// Print the manual page, or write those of all commands.
+    Man(generated::ManArgs),
     /// The programs behind the demo profiles.
     #[command(hide = true)]
     DemoProgram {
@@ -58,12 +75,20 @@ pub fn main() -> ExitCode {
             errno.desc()
         ));
     }
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr());
     let outcome = match command {
-        Command::Stdio(args) => return stdio::run(&args),
-        Command::Config(command) => {
-            config::run(&command, &mut io::stdout().lock(), &mut io::stderr().lock())
+        Command::Stdio(args) => {
+            // The server's threads write to these streams too.
+            drop(out);
+            return stdio::run(&args);
         }
-        Command::Demo(args) => demo::run(&args, &mut io::stdout().lock()),
+        Command::Config(command) => config::run(&command, &mut out, &mut err),
+        Command::Connect(args) => connect::run(&args, &mut out, &mut err),
+        Command::Verify(args) => verify::run(&args, &mut out, &mut err),
+        Command::Doctor(args) => doctor::run(&args, &mut out),
+        Command::Demo(args) => demo::run(&args, &mut out),
+        Command::Completions(args) => generated::completions(&args, &mut out),
+        Command::Man(args) => generated::man(&args, &mut out, &mut err),
         Command::DemoProgram { .. } => return ExitCode::SUCCESS,
     };
     match outcome {

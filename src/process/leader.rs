@@ -84,7 +84,7 @@ impl AsFd for Line {
 }
 
 /// `pidfd_send_signal`'s flag for the group that the process leads; Linux 6.9.
-const TO_GROUP: libc::c_uint = 1 << 2;
+pub(super) const TO_GROUP: libc::c_uint = 1 << 2;
 
 impl Leader {
     pub(super) fn new(pid: Pid, pidfd: OwnedFd, keeper: OwnedFd) -> Leader {

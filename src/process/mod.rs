@@ -31,6 +31,7 @@ mod keeper;
 mod leader;
 mod nursery;
 mod prepare;
+mod probe;
 mod request;
 #[cfg(test)]
 pub(crate) mod scripted;
@@ -44,6 +45,7 @@ pub use group::Census;
 pub use leader::{Delivery, Exit, Leader, Reaping, Unconfirmed};
 pub use nursery::Nursery;
 pub use prepare::prepare;
+pub use probe::{Offered, offered};
 pub use spawn::{Launch, Spawned, spawn};
 
 /// Why a child could not be started; each variant has its own advice for the client.
