@@ -78,7 +78,7 @@ impl Client {
                 // It ended its stdout, which it does at its exit; should it hang, what it has said is not to be had.
                 let limit = tokio::time::timeout(CLOSE_LIMIT, stderr).await;
                 let said = limit.ok().and_then(Result::ok).unwrap_or_default();
-                let said = said.trim_end();
+                let said = said.trim_start_matches("sluicegate: ").trim_end();
                 Err(if said.is_empty() {
                     io::Error::other(format!("the server did not come up: {error}"))
                 } else {

@@ -64,7 +64,7 @@ pub(super) struct StdioArgs {
 }
 
 /// The backends as the command line names them.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum IoChoice {
     /// io_uring, or epoll where the kernel refuses io_uring.
     #[default]

@@ -5,6 +5,7 @@ use std::io;
 use serde_json::json;
 
 use super::{Play, number, text};
+use crate::demo;
 
 /// How a program that ended by itself, all of whose output is there, is told of.
 fn exited(code: i32) -> serde_json::Value {
@@ -103,9 +104,6 @@ pub(super) async fn invalid_utf8(play: &mut Play) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of one line of the flood: what stands at a cursor can be told from the cursor.
-const FLOOD_LINE: u64 = 64;
-
 pub(super) async fn flood(play: &mut Play) -> io::Result<()> {
     let session = play.run("flood").await?;
     let end = play.end(&session).await?;
@@ -129,19 +127,9 @@ pub(super) async fn flood(play: &mut Play) -> io::Result<()> {
     );
     // The default: 65536 code points, all of one byte here.
     play.is("characters kept", output.next - output.base, 65_536);
-    // From a position to what was printed there, without looking at the text.
-    let printed = |at: u64| {
-        let line = format!("flood line {:>12} ", at / FLOOD_LINE + 1);
-        let column = usize::try_from(at % FLOOD_LINE).unwrap_or_default();
-        match line.as_bytes().get(column) {
-            Some(byte) => *byte,
-            None if column == 63 => b'\n',
-            None => b'.',
-        }
-    };
     let wrong = (base..)
         .zip(output.text.bytes())
-        .find(|(at, byte)| printed(*at) != *byte);
+        .find(|(at, byte)| demo::flood_byte(*at) != *byte);
     play.is(
         "the first character that isn't what was printed at its cursor",
         json!(wrong.map(|(at, _)| at)),
