@@ -35,7 +35,9 @@ struct Cli {
     command: Command,
 }
 
+/// Only the arguments of the command that is given are set up: the server keeps its memory for sessions.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum Command {
     /// Serve MCP on standard input and output. This is what an MCP client launches.
     Stdio(stdio::StdioArgs),

@@ -17,11 +17,13 @@
 //! - Zed: zed.dev/docs/ai/mcp (`context_servers`; `source` is of earlier versions) and zed.dev/docs/configuring-zed.
 
 use std::{
+    collections::BTreeMap,
     env,
     path::{Path, PathBuf},
 };
 
 use clap::ValueEnum;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// The clients that are known.
@@ -49,6 +51,15 @@ pub(super) struct Launch {
     pub(super) name: String,
     pub(super) program: String,
     pub(super) arguments: Vec<String>,
+}
+
+/// A server as most clients spell it, in the order in which their documentation does.
+#[derive(Serialize)]
+struct Server<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#type: Option<&'static str>,
+    command: &'a str,
+    args: &'a [String],
 }
 
 impl Client {
@@ -131,14 +142,20 @@ impl Client {
                     arguments.join(", ")
                 );
             }
-            Client::ClaudeCode | Client::Vscode | Client::Cursor => {
-                json!({ "type": "stdio", "command": program, "args": arguments })
-            }
-            Client::ClaudeDesktop | Client::Windsurf | Client::Zed => {
-                json!({ "command": program, "args": arguments })
-            }
+            Client::ClaudeCode | Client::Vscode | Client::Cursor => Server {
+                r#type: Some("stdio"),
+                command: program,
+                args: arguments,
+            },
+            Client::ClaudeDesktop | Client::Windsurf | Client::Zed => Server {
+                r#type: None,
+                command: program,
+                args: arguments,
+            },
         };
-        format!("{:#}\n", json!({ (self.section()): { (name): server } }))
+        let servers = BTreeMap::from([(name, server)]);
+        let file = BTreeMap::from([(self.section(), servers)]);
+        serde_json::to_string_pretty(&file).expect("texts have a spelling in JSON") + "\n"
     }
 
     /// The client's own command that puts it there, when it has one.

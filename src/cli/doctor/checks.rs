@@ -193,7 +193,7 @@ fn open_files() -> Check {
         return unreadable(name);
     };
     let room = soft.saturating_sub(OWN_DESCRIPTORS) / SESSION_DESCRIPTORS;
-    let most = u64::try_from(*limits::MAX_SESSIONS.end()).unwrap_or(u64::MAX);
+    let most = *limits::MAX_SESSIONS.end();
     let found = format!(
         "limit {} (hard {}): {}",
         shown(soft),

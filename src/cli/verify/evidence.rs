@@ -42,6 +42,11 @@ pub(super) struct Played {
     pub(super) assertions: Vec<Assertion>,
 }
 
+/// Whether a scenario has shown what it is to show. One that has found nothing has shown nothing.
+pub(super) fn shown(error: Option<&str>, assertions: &[Assertion]) -> bool {
+    error.is_none() && !assertions.is_empty() && assertions.iter().all(|one| one.holds)
+}
+
 impl Played {
     /// What failed, in a line each.
     pub(super) fn faults(&self) -> Vec<String> {
@@ -115,6 +120,42 @@ pub(super) fn shortened(value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn assertion(holds: bool) -> Assertion {
+        Assertion {
+            what: "two".to_owned(),
+            holds,
+            found: json!(2),
+        }
+    }
+
+    #[test]
+    fn one_fault_is_enough_and_no_assertion_is_one() {
+        let holds = || assertion(true);
+        assert!(shown(None, &[holds(), holds()]));
+        assert!(!shown(None, &[holds(), assertion(false)]));
+        assert!(!shown(Some("broke"), &[holds()]));
+        assert!(!shown(None, &[]));
+    }
+
+    #[test]
+    fn faults_name_what_was_found() {
+        let played = Played {
+            name: "one",
+            shows: "it",
+            passed: false,
+            error: Some("gone".to_owned()),
+            duration_ms: 1.0,
+            protocol: None,
+            stderr: String::new(),
+            calls: Vec::new(),
+            assertions: vec![assertion(true), assertion(false)],
+        };
+        assert_eq!(
+            played.faults(),
+            ["not so: two (found 2)", "broke off: gone"]
+        );
+    }
 
     #[test]
     fn what_is_cut_off_is_counted() {
