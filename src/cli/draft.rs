@@ -73,7 +73,11 @@ impl Draft {
             .recursive(true)
             .mode(0o700)
             .create(parent)
-            .map_err(failed)?;
+            .map_err(|why| match why.kind() {
+                // What is in the way is no directory: one would have been taken as it is.
+                io::ErrorKind::AlreadyExists => failed(io::ErrorKind::NotADirectory.into()),
+                _ => failed(why),
+            })?;
         let mut draft_name = OsString::from(".");
         draft_name.push(name);
         draft_name.push(format!(".{}", std::process::id()));

@@ -50,8 +50,8 @@ pub(super) fn man(
         return Ok(ExitCode::SUCCESS);
     };
     match write_pages(directory) {
-        Ok(pages) => {
-            writeln!(out, "wrote {pages} pages into {}", directory.display())?;
+        Ok(()) => {
+            writeln!(out, "wrote the pages into {}", directory.display())?;
             Ok(ExitCode::SUCCESS)
         }
         Err(why) => {
@@ -65,21 +65,10 @@ pub(super) fn man(
     }
 }
 
-fn write_pages(directory: &Path) -> io::Result<usize> {
+fn write_pages(directory: &Path) -> io::Result<()> {
     // Its own error would name a file in it.
     if !fs::metadata(directory)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    clap_mangen::generate_to(Cli::command(), directory)?;
-    let mut command = Cli::command();
-    command.build();
-    Ok(count(&command))
-}
-
-/// The pages of a command and of those below it that are shown.
-fn count(command: &clap::Command) -> usize {
-    let shown = command
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set());
-    1 + shown.map(count).sum::<usize>()
+    clap_mangen::generate_to(Cli::command(), directory)
 }

@@ -210,7 +210,7 @@ fn a_named_config_that_cannot_be_served_is_refused_in_one_line() {
     for (config, word) in [
         (missing.as_path(), "absent.json"),
         (program.base(), "directory"),
-        (wrong.as_path(), "allowed_roots"),
+        (wrong.as_path(), "wrong.json:1:"),
         (relative.as_path(), "commands.job.argv[0]"),
     ] {
         let ran = run(user.connect().args(["zed", "--config"]).arg(config));

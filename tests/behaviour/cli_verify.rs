@@ -183,7 +183,7 @@ fn a_file_that_cannot_be_written_is_refused_before_anything_is_played() {
     let plain = owner.file("plain", b"");
     for (target, word) in [
         (owner.base().to_owned(), "is a directory"),
-        (plain.join("below"), "Not a directory"),
+        (plain.join("below"), "not a directory"),
         ("/dev/null".into(), "no regular file"),
         ("/proc/sluicegate/evidence".into(), "can't write"),
     ] {
