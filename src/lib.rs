@@ -10,7 +10,8 @@
 //! Lower ones never import higher ones; `tests/layers.rs` holds it.
 //!
 //! ```text
-//! cli          stdio · config · connect · verify · doctor · demo · client · screen · log    the command line
+//! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · log
+//!                                                          the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · unserved · server
 //!                                                          the wire
 //! supervisor   handle · follow · table · engine · refusal · trail    all sessions

@@ -8,6 +8,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 
+mod answer;
 mod client;
 mod config;
 mod connect;
@@ -77,13 +78,11 @@ pub fn main() -> ExitCode {
             errno.desc()
         ));
     }
+    if let Command::Stdio(args) = &command {
+        return stdio::run(args);
+    }
     let (mut out, mut err) = (io::stdout().lock(), io::stderr());
     let outcome = match command {
-        Command::Stdio(args) => {
-            // The server's threads write to these streams too.
-            drop(out);
-            return stdio::run(&args);
-        }
         Command::Config(command) => config::run(&command, &mut out, &mut err),
         Command::Connect(args) => connect::run(&args, &mut out, &mut err),
         Command::Verify(args) => verify::run(&args, &mut out, &mut err),
@@ -91,7 +90,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Completions(args) => generated::completions(&args, &mut out),
         Command::Man(args) => generated::man(&args, &mut out, &mut err),
-        Command::DemoProgram { .. } => return ExitCode::SUCCESS,
+        Command::Stdio(_) | Command::DemoProgram { .. } => return ExitCode::SUCCESS,
     };
     match outcome {
         Ok(code) => code,

@@ -11,11 +11,15 @@ use indicatif::DecimalBytes;
 use serde_json::json;
 
 use super::{
-    scenes::{ended, joined, number, start, text},
+    scenes::{LIMIT, ended, start},
     stage::Stage,
 };
 use crate::{
-    cli::{client::Client, this_program},
+    cli::{
+        answer::{joined, number, text},
+        client::Client,
+        this_program,
+    },
     config::Profile,
     demo,
 };
@@ -51,6 +55,8 @@ pub(super) fn bare(stage: &Stage<'_>) -> io::Result<f64> {
     bar.set_message("a bare pipe, for comparison");
     let drained = child.stdout.take().map(|mut pipe| {
         let mut buffer = vec![0; 65_536];
+        // The program's own start is not the pipe's speed.
+        pipe.read_exact(&mut buffer[..1])?;
         let (began, mut bytes, mut next) = (Instant::now(), 0_u64, TICK);
         while began.elapsed() < BARE {
             bytes += u64::try_from(pipe.read(&mut buffer)?).unwrap_or(u64::MAX);
@@ -76,21 +82,26 @@ pub(super) async fn hosted(client: &Client, bare: f64, stage: &mut Stage<'_>) ->
     let session = start(client, "flood").await?;
     let bar = stage.progress(HOSTED);
     let began = Instant::now();
-    let (mut memory, mut first, mut speed) = (0.0_f64, None, 0.0);
-    while began.elapsed() < HOSTED {
+    let (mut memory, mut speed) = (0.0_f64, 0.0);
+    let mut first: Option<(Instant, u64)> = None;
+    while match first {
+        Some((since, _)) => since.elapsed() < HOSTED,
+        // Should there be none, the checks below will say so.
+        None => began.elapsed() < LIMIT,
+    } {
         let status = client
             .expect("terminal_status", json!({ "session_id": session }))
             .await?;
         let (now, next) = (Instant::now(), number(&status, "next_cursor")?);
         memory = memory.max(resident(client.pid()).unwrap_or_default());
         match first {
-            // The program's own start is not the host's speed.
+            // As with the bare pipe.
             None if next > 0 => first = Some((now, next)),
             None => {}
             Some((since, from)) => {
                 speed = (next - from) as f64 / (now - since).as_secs_f64();
                 let base = number(&status, "base_cursor")?;
-                bar.set_position(super::in_ms(began.elapsed()));
+                bar.set_position(super::in_ms(since.elapsed()));
                 bar.set_message(format!(
                     "{}/s · {} kept · {} evicted · {memory:.1} MiB",
                     DecimalBytes(speed as u64),

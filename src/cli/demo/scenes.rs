@@ -8,10 +8,13 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{in_ms, stage::Stage};
-use crate::cli::client::Client;
+use crate::cli::{
+    answer::{joined, text},
+    client::Client,
+};
 
 /// How long a scene waits for what a program is to print, or for its end.
-const LIMIT: Duration = Duration::from_secs(10);
+pub(super) const LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn converse(client: &Client, stage: &mut Stage<'_>) -> io::Result<()> {
     stage.scene("interactive", "Type into a program")?;
@@ -160,26 +163,4 @@ pub(super) async fn ended(client: &Client, session: &str) -> io::Result<Value> {
         )));
     }
     Ok(status)
-}
-
-/// The text of a page.
-pub(super) fn joined(page: &Value) -> String {
-    page["records"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|record| record["text"].as_str())
-        .collect()
-}
-
-pub(super) fn text<'a>(value: &'a Value, field: &str) -> io::Result<&'a str> {
-    value[field]
-        .as_str()
-        .ok_or_else(|| io::Error::other(format!("an answer has no text {field}: {value}")))
-}
-
-pub(super) fn number(value: &Value, field: &str) -> io::Result<u64> {
-    value[field]
-        .as_u64()
-        .ok_or_else(|| io::Error::other(format!("an answer has no number {field}: {value}")))
 }

@@ -112,7 +112,7 @@ async fn play_all(args: &VerifyArgs, screen: Screen, out: &mut dyn Write) -> io:
     let chosen = checks::choice();
     let (used, because) = match args.io {
         IoChoice::Auto => (chosen.io, chosen.because),
-        IoChoice::Uring => ("io_uring", None),
+        IoChoice::Uring => ("io_uring", chosen.because),
         IoChoice::Epoll => ("epoll", None),
     };
     let scenarios: Vec<&Scenario> = match args.scenario.as_slice() {

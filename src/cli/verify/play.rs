@@ -10,7 +10,12 @@ use serde_json::{Value, json};
 
 use super::evidence::{Assertion, Call, ms, shortened};
 use crate::{
-    cli::{client::Client, place::Place, stdio::IoChoice},
+    cli::{
+        answer::{number, text},
+        client::Client,
+        place::Place,
+        stdio::IoChoice,
+    },
     config::Config,
 };
 
@@ -269,24 +274,4 @@ fn alive(pid: u64) -> bool {
         .rsplit_once(") ")
         .and_then(|(_, rest)| rest.chars().next());
     !matches!(state, None | Some('Z' | 'X'))
-}
-
-/// A text of an answer.
-pub(super) fn text<'a>(value: &'a Value, field: &str) -> io::Result<&'a str> {
-    value[field].as_str().ok_or_else(|| {
-        Error::other(format!(
-            "an answer has no text {field}: {}",
-            shortened(value)
-        ))
-    })
-}
-
-/// A number of an answer.
-pub(super) fn number(value: &Value, field: &str) -> io::Result<u64> {
-    value[field].as_u64().ok_or_else(|| {
-        Error::other(format!(
-            "an answer has no number {field}: {}",
-            shortened(value)
-        ))
-    })
 }

@@ -2,8 +2,11 @@
 
 use std::{future::Future, io, pin::Pin};
 
-use super::play::{Output, Play, number, text};
-use crate::config::{Config, Profile};
+use super::play::{Output, Play};
+use crate::{
+    cli::answer::{joined, number, text},
+    config::{Config, Profile},
+};
 
 mod lifecycle;
 mod output;
@@ -159,7 +162,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |config| config.retention_seconds = 1,
         scenario(
             "retention",
-            "an ended session is readable for its time, and unknown after it",
+            "an ended session is unknown once its time is over",
             |play| Box::pin(lifecycle::retention(play)),
         ),
     ),

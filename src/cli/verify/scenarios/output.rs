@@ -4,7 +4,7 @@ use std::io;
 
 use serde_json::json;
 
-use super::{Play, number, text};
+use super::{Play, joined, number, text};
 use crate::demo;
 
 /// How a program that ended by itself, all of whose output is there, is told of.
@@ -168,10 +168,7 @@ pub(super) async fn one_call(play: &mut Play) -> io::Result<()> {
     });
     let answer = play.expect("terminal_start", job).await?;
     play.are("the answer", &answer, &exited(0));
-    let records = answer["output"]["records"].as_array().into_iter().flatten();
-    let text: String = records
-        .filter_map(|record| record["text"].as_str())
-        .collect();
+    let text = joined(&answer["output"]);
     play.is("the output", text, "read 12 bytes to the end of input\n");
     play.is(
         "what was left out of it",
