@@ -10,7 +10,8 @@
 //! Lower ones never import higher ones; `tests/layers.rs` holds it.
 //!
 //! ```text
-//! cli          stdio · config · demo · client · log        the command line
+//! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · log
+//!                                                          the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · unserved · server
 //!                                                          the wire
 //! supervisor   handle · launchers · follow · table · engine · refusal · trail    all sessions
@@ -91,7 +92,7 @@
 //! `io/epoll.rs` (registration, timerfd, an epoll instance), `io/probe.rs` (a ring to try), `mcp/stdio.rs` (borrowed descriptors 0 to 2),
 //! `process/prepare.rs` (signal state, descriptors), `process/forked.rs` (fork, and what a copy keeps),
 //! `process/nursery.rs` (its copy's descriptors), `process/inherited.rs` (limits, processors), `process/exec.rs` (clone to
-//! exec), `process/hold.rs` (ptrace), `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in
+//! exec), `process/hold.rs` (ptrace), `process/probe.rs` (a pidfd to try), `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in
 //! messages), `process/wait.rs` (`wait4`), `process/leader.rs` (signals by pidfd), `process/descriptors.rs` (a duplicated
 //! descriptor) and `process/group.rs` (`getdents64`). Everything else is refused by the compiler.
 

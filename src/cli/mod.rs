@@ -8,11 +8,19 @@ use std::{
 
 use clap::{Parser, Subcommand};
 
+mod answer;
 mod client;
 mod config;
+mod connect;
 mod demo;
+mod doctor;
+mod draft;
+mod generated;
 mod log;
+mod place;
+mod screen;
 mod stdio;
+mod verify;
 
 /// An MCP process host: starts only the commands that you approved, follows their output without losing a character,
 /// and leaves nothing behind.
@@ -28,15 +36,27 @@ struct Cli {
     command: Command,
 }
 
+/// Only the arguments of the command that is given are set up: the server keeps its memory for sessions.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum Command {
     /// Serve MCP on standard input and output. This is what an MCP client launches.
     Stdio(stdio::StdioArgs),
     /// Write or check a config of approved commands.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Print what to tell an MCP client, and where it belongs. Changes no file.
+    Connect(connect::ConnectArgs),
+    /// Start this program as an MCP client would, hold it to what it promises, and write down the evidence.
+    Verify(verify::VerifyArgs),
+    /// Tell whether the server can do its work on this machine, and what it would choose.
+    Doctor(doctor::DoctorArgs),
     /// Show what the host does: starts a server, runs the demo profiles through it, and prints what happens.
     Demo(demo::DemoArgs),
+    /// Print a script that completes this command line in a shell.
+    Completions(generated::CompletionsArgs),
+    /// Print the manual page, or write those of all commands.
+    Man(generated::ManArgs),
     /// The programs behind the demo profiles.
     #[command(hide = true)]
     DemoProgram {
@@ -58,13 +78,19 @@ pub fn main() -> ExitCode {
             errno.desc()
         ));
     }
+    if let Command::Stdio(args) = &command {
+        return stdio::run(args);
+    }
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr());
     let outcome = match command {
-        Command::Stdio(args) => return stdio::run(&args),
-        Command::Config(command) => {
-            config::run(&command, &mut io::stdout().lock(), &mut io::stderr().lock())
-        }
-        Command::Demo(args) => demo::run(&args, &mut io::stdout().lock()),
-        Command::DemoProgram { .. } => return ExitCode::SUCCESS,
+        Command::Config(command) => config::run(&command, &mut out, &mut err),
+        Command::Connect(args) => connect::run(&args, &mut out, &mut err),
+        Command::Verify(args) => verify::run(&args, &mut out, &mut err),
+        Command::Doctor(args) => doctor::run(&args, &mut out),
+        Command::Demo(args) => demo::run(&args, &mut out),
+        Command::Completions(args) => generated::completions(&args, &mut out),
+        Command::Man(args) => generated::man(&args, &mut out, &mut err),
+        Command::Stdio(_) | Command::DemoProgram { .. } => return ExitCode::SUCCESS,
     };
     match outcome {
         Ok(code) => code,

@@ -45,7 +45,9 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(250);
 /// As [`SHUTDOWN_LIMIT`], until the audit log's lines are given up.
 const EXIT_LIMIT: Duration = Duration::from_millis(2_950);
 /// Descriptors that the server holds before its first session, and a few to spare.
-const OWN_DESCRIPTORS: u64 = 24;
+pub(super) const OWN_DESCRIPTORS: u64 = 24;
+/// Descriptors that a running session holds.
+pub(super) const SESSION_DESCRIPTORS: u64 = 7;
 
 /// `stdio`'s command line.
 #[derive(Debug, Args)]
@@ -62,7 +64,7 @@ pub(super) struct StdioArgs {
 }
 
 /// The backends as the command line names them.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum IoChoice {
     /// io_uring, or epoll where the kernel refuses io_uring.
     #[default]
@@ -166,8 +168,8 @@ fn prepare(
 fn enough_descriptors() -> Result<(), String> {
     match getrlimit(Resource::RLIMIT_NOFILE) {
         Ok((soft, _)) if soft < OWN_DESCRIPTORS => Err(format!(
-            "only {soft} descriptors may be open, the server itself needs {OWN_DESCRIPTORS}, and each running session 7 \
-             more; raise the limit (ulimit -n)"
+            "only {soft} descriptors may be open, the server itself needs {OWN_DESCRIPTORS}, and each running session \
+             {SESSION_DESCRIPTORS} more; raise the limit (ulimit -n)"
         )),
         _ => Ok(()),
     }

@@ -212,6 +212,14 @@ impl Config {
         Config::examine(file, bytes, Depth::StartUp)
     }
 
+    /// Checks a config's bytes, and the programs that it approves.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn check_bytes(file: &Path, bytes: &[u8]) -> Result<Loaded, Vec<Finding>> {
+        Config::examine(file, bytes, Depth::Check)
+    }
+
     fn examine(file: &Path, bytes: &[u8], depth: Depth) -> Result<Loaded, Vec<Finding>> {
         let text = source::text(file, bytes).map_err(|finding| vec![*finding])?;
         let mut findings = finding::Findings::new(file, text);

@@ -7,7 +7,7 @@ use crate::config::{Config, Profile};
 
 mod programs;
 
-pub use programs::run_program;
+pub use programs::{flood_byte, run_program};
 
 /// The hidden command that runs a demo program: `sluicegate demo-program NAME`.
 pub const COMMAND: &str = "demo-program";

@@ -142,6 +142,18 @@ const FLOOD_BYTES: usize = 32 * 1_048_576;
 const FLOOD_LINE: usize = 64;
 const FLOOD_WRITE: usize = 65_536;
 
+/// The byte that `flood` prints at this place of its output.
+pub fn flood_byte(at: u64) -> u8 {
+    const LINE: u64 = FLOOD_LINE as u64;
+    let column = usize::try_from(at % LINE).expect("a column of a short line");
+    let head = format!("flood line {:>12} ", at / LINE + 1);
+    match head.as_bytes().get(column) {
+        Some(byte) => *byte,
+        None if column == FLOOD_LINE - 1 => b'\n',
+        None => b'.',
+    }
+}
+
 fn flood(argument: Option<&str>) -> io::Result<ExitCode> {
     let mut left = match argument.map(str::parse::<usize>) {
         None => FLOOD_BYTES,
@@ -370,6 +382,8 @@ mod tests {
             let expected = format!("flood line {number:>12} ");
             assert!(line.starts_with(expected.as_bytes()) && line.ends_with(b".\n"));
         }
+        let told: Vec<u8> = (0..200_000).map(flood_byte).collect();
+        assert!(told == stdout);
     }
 
     #[test]

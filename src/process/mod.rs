@@ -35,6 +35,7 @@ mod keeper;
 mod leader;
 mod nursery;
 mod prepare;
+mod probe;
 mod request;
 #[cfg(test)]
 pub(crate) mod scripted;
@@ -49,6 +50,7 @@ pub use group::Census;
 pub use leader::{Exit, Leader, Reaping, Unconfirmed};
 pub use nursery::{Nursery, Unfit};
 pub use prepare::{prepare, reap_strangers};
+pub use probe::{Offered, offered};
 pub use spawn::{Launch, Spawned, Watched, spawn};
 
 /// Why a child could not be started; each variant has its own advice for the client.

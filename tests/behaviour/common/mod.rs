@@ -10,6 +10,7 @@ pub mod call;
 pub mod launch;
 pub mod owner;
 pub mod proc;
+pub mod screen;
 pub mod server;
 pub mod session;
 

@@ -2,9 +2,7 @@
 //! `config schema` describes the format to editors.
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -16,29 +14,20 @@ use crate::{
     config::{self, Config, Finding, Loaded, Severity, limits},
 };
 
+mod new;
+mod preset;
+
+pub use new::NewArgs;
+
 /// Commands about the Owner's config.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Write a config with absolute paths and the demo commands, to be edited.
+    /// Write a config with absolute paths, to be edited: the demo commands, or those of a kind of repository.
     New(NewArgs),
     /// Report everything that is wrong with a config, and whether its programs are there.
     Check(CheckArgs),
     /// Print the JSON Schema of the config, for editors.
     Schema,
-}
-
-/// Arguments of `config new`.
-#[derive(Args, Clone, Debug)]
-pub struct NewArgs {
-    /// Existing directory that commands may work in; it becomes the only root and the default directory.
-    #[arg(long, value_name = "DIR")]
-    pub root: PathBuf,
-    /// File to write (mode 0600); missing parent directories are created.
-    #[arg(long, value_name = "FILE")]
-    pub output: PathBuf,
-    /// Replace the file if it exists.
-    #[arg(long)]
-    pub force: bool,
 }
 
 /// Arguments of `config check`.
@@ -59,130 +48,13 @@ pub fn run(
     err: &mut dyn Write,
 ) -> io::Result<ExitCode> {
     match command {
-        ConfigCommand::New(args) => new(args, out, err),
+        ConfigCommand::New(args) => new::new(args, out, err),
         ConfigCommand::Check(args) => check(&args.file, out),
         ConfigCommand::Schema => {
             writeln!(out, "{:#}", config::schema())?;
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-fn new(args: &NewArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<ExitCode> {
-    match starting_config(&args.root).and_then(|text| write_new(args, &text)) {
-        Ok(()) => {
-            writeln!(out, "wrote {}", args.output.display())?;
-            writeln!(
-                out,
-                "its commands are demonstrations: put your own into \"commands\", then run `sluicegate config check {}`",
-                args.output.display()
-            )?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(refusal) => {
-            writeln!(err, "{refusal}")?;
-            Ok(ExitCode::FAILURE)
-        }
-    }
-}
-
-/// Why no config was written; the text is for the Owner.
-#[derive(Debug, thiserror::Error)]
-enum NotWritten {
-    #[error("--root {}: {why}; name an existing directory", .root.display())]
-    Root { root: PathBuf, why: io::Error },
-    #[error("{} is not UTF-8, which JSON can't hold; use another path", .0.display())]
-    NotUtf8(PathBuf),
-    #[error("{} exists; choose another --output, or replace it with --force", .0.display())]
-    Exists(PathBuf),
-    #[error("{} is a directory; name a file in it", .0.display())]
-    Directory(PathBuf),
-    #[error("{}: {why}", .path.display())]
-    Output { path: PathBuf, why: io::Error },
-    #[error("can't find this program's own path: {0}")]
-    Exe(io::Error),
-}
-
-fn starting_config(root: &Path) -> Result<String, NotWritten> {
-    let refused = |why| NotWritten::Root {
-        root: root.to_owned(),
-        why,
-    };
-    // Links stay in the path: they are resolved when the server uses it.
-    let root_path = std::path::absolute(root).map_err(refused)?;
-    if !fs::metadata(&root_path).map_err(refused)?.is_dir() {
-        return Err(refused(io::ErrorKind::NotADirectory.into()));
-    }
-    let exe = std::env::current_exe().map_err(NotWritten::Exe)?;
-    if exe.to_str().is_none() {
-        return Err(NotWritten::NotUtf8(exe));
-    }
-    let config = Config::demo(&root_path, &exe);
-    config.to_json().map_err(|_| NotWritten::NotUtf8(root_path))
-}
-
-/// Puts the file there whole or not at all: a reader sees no half of it, and a crash leaves none.
-fn write_new(args: &NewArgs, text: &str) -> Result<(), NotWritten> {
-    let output = &args.output;
-    let failed = |why| NotWritten::Output {
-        path: output.clone(),
-        why,
-    };
-    if output.is_dir() {
-        return Err(NotWritten::Directory(output.clone()));
-    }
-    // Says so before anything is created; the link below is what holds against a race.
-    if !args.force && fs::symlink_metadata(output).is_ok() {
-        return Err(NotWritten::Exists(output.clone()));
-    }
-    let name = output
-        .file_name()
-        .ok_or_else(|| NotWritten::Directory(output.clone()))?;
-    let parent = match output.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(parent)
-        .map_err(failed)?;
-    let mut draft_name = std::ffi::OsString::from(".");
-    draft_name.push(name);
-    draft_name.push(format!(".{}", std::process::id()));
-    let draft = parent.join(draft_name);
-    write_draft(&draft, text).map_err(|why| NotWritten::Output {
-        path: draft.clone(),
-        why,
-    })?;
-    let placed = if args.force {
-        fs::rename(&draft, output)
-    } else {
-        // Unlike rename, link refuses a name that is taken.
-        fs::hard_link(&draft, output)
-    };
-    // A rename took it away already. After anything else it must not stay, and if it does it hurts nobody.
-    fs::remove_file(&draft).ok();
-    placed.map_err(|why| match why.kind() {
-        io::ErrorKind::AlreadyExists => NotWritten::Exists(output.clone()),
-        _ => failed(why),
-    })
-}
-
-/// Leaves no draft behind when it fails, unless one of that name was there before.
-fn write_draft(draft: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(draft)?;
-    let written = file
-        .write_all(text.as_bytes())
-        .and_then(|()| file.sync_all());
-    if written.is_err() {
-        fs::remove_file(draft).ok();
-    }
-    written
 }
 
 fn check(file: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
@@ -244,7 +116,7 @@ fn mebibytes(bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::{fs, os::unix::fs::PermissionsExt};
 
     /// What the command printed and whether it succeeded.
     struct Ran {
@@ -267,6 +139,7 @@ mod tests {
         ran(&ConfigCommand::New(NewArgs {
             root: root.to_owned(),
             output: output.to_owned(),
+            preset: Vec::new(),
             force,
         }))
     }
@@ -321,15 +194,6 @@ mod tests {
             fs::metadata(&output).unwrap().permissions().mode() & 0o7777,
             0o600
         );
-    }
-
-    #[test]
-    fn a_dangling_link_counts_as_there() {
-        let dir = tempfile::tempdir().unwrap();
-        let output = dir.path().join("owner.json");
-        symlink("elsewhere", &output).unwrap();
-        assert!(!new_config(dir.path(), &output, false).succeeded);
-        assert!(!dir.path().join("elsewhere").exists());
     }
 
     #[test]
@@ -396,7 +260,8 @@ mod tests {
         config.commands[2].argv[0] = dir.path().to_str().unwrap().into();
         config.commands[3].argv[0] = plain.to_str().unwrap().into();
         let file = dir.path().join("owner.json");
-        write_draft(&file, &config.to_json().unwrap()).unwrap();
+        fs::write(&file, config.to_json().unwrap()).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         let checked = check_config(&file);
         assert!(!checked.succeeded);
         let lines: Vec<&str> = checked.out.lines().collect();
