@@ -13,7 +13,7 @@
 //! cli          stdio · config · demo · client · log        the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · unserved · server
 //!                                                          the wire
-//! supervisor   handle · follow · table · engine · refusal · trail    all sessions
+//! supervisor   handle · follow · search · table · engine · refusal · trail    all sessions
 //! session      lifecycle · driver · pump · pace · input · io_thread · state · snapshot    one session
 //! policy  process  audit  demo  view                       what may run · one child · what was done · the demo profiles · readings of a log
 //! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
@@ -21,8 +21,9 @@
 //! ```
 //!
 //! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes),
-//! `fold` (what a terminal would show of a line). `view` applies it to pieces of a log, where two streams are
-//! interleaved: `watch` (waiting for a pattern), `plain` (pages of lines), `excerpt` (head, tail, and the gap counted).
+//! `spliced` (a line that came in pieces, with its cursors), `fold` (what a terminal would show of a line). `view` applies it
+//! to pieces of a log, where two streams are interleaved: `watch` (waiting for a pattern), `find` (lines that match), `plain`
+//! (pages of lines), `excerpt` (head, tail, and the gap counted).
 //!
 //! A test plays a kernel and a child from scripts: `io/scripted.rs` and `process/scripted.rs` take their places, and
 //! `session/simulation` holds whole sessions against a naive model. `tests/fuzz` is a package of its own.
@@ -39,6 +40,8 @@
 //!   two pumps, an input writer, a driver.
 //! - A start waits on a short-lived blocking thread: resolving a directory and executing a file can hang on a dead
 //!   network mount, and then only that start hangs (four of them at once make later starts wait).
+//! - Two **search threads** (`supervisor/search.rs`) compile and match patterns, some milliseconds of one search after some of
+//!   another, on copies of pieces of the log. A slow pattern holds up searches, and nothing else.
 //! - The **audit thread** appends to the Owner's log, when one is kept. Whoever has something to tell leaves a line in a
 //!   bounded queue; a disk that hangs holds up this thread only.
 //!
