@@ -100,7 +100,8 @@ fn log_of(line: &str, bytes: usize) -> (String, RecordLog) {
         .expect("a string");
         match number % 20_000 {
             7_000 => next.push_str(": item 17 failed after 250 ms"),
-            13_000 => next.push_str(": panicked at a deadlock"),
+            13_000 => next.push_str(": a deadlock"),
+            16_000 => next.push_str(": panicked at its start"),
             _ => {}
         }
         next.push('\n');
