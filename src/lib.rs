@@ -14,7 +14,7 @@
 //!                                                          the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · unserved · server
 //!                                                          the wire
-//! supervisor   handle · launchers · follow · table · engine · refusal · trail    all sessions
+//! supervisor   handle · launchers · follow · search · table · engine · refusal · trail    all sessions
 //! session      lifecycle · driver · pump · pace · input · io_thread · state · snapshot    one session
 //! policy  process  audit  demo  view                       what may run · one child · what was done · the demo profiles · readings of a log
 //! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
@@ -22,8 +22,9 @@
 //! ```
 //!
 //! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes),
-//! `fold` (what a terminal would show of a line). `view` applies it to pieces of a log, where two streams are
-//! interleaved: `watch` (waiting for a pattern), `plain` (pages of lines), `excerpt` (head, tail, and the gap counted).
+//! `spliced` (a line that came in pieces, with its cursors), `fold` (what a terminal would show of a line). `view` applies it
+//! to pieces of a log, where two streams are interleaved: `watch` (waiting for a pattern), `find` (lines that match), `plain`
+//! (pages of lines), `excerpt` (head, tail, and the gap counted).
 //!
 //! A test plays a kernel and a child from scripts: `io/scripted.rs` and `process/scripted.rs` take their places, and
 //! `session/simulation` holds whole sessions against a naive model. `tests/fuzz` is a package of its own.
@@ -40,6 +41,8 @@
 //!   two pumps, an input writer, a driver.
 //! - A start runs in a thread of its own (`supervisor/launchers.rs`): resolving a directory and executing a file can hang
 //!   on a dead network mount. Its caller is told after a while, and while as many hang as may, further ones are refused.
+//! - Two **search threads** (`supervisor/search.rs`) compile and match patterns, some milliseconds of one search after some of
+//!   another, on copies of pieces of the log. A slow pattern holds up searches, and nothing else.
 //! - The **audit thread** appends to the Owner's log, when one is kept. Whoever has something to tell leaves a line in a
 //!   bounded queue; a disk that hangs holds up this thread only.
 //!

@@ -102,6 +102,15 @@ const GOALS: &[(&str, &str, &str, &str)] = &[
     ("memory", "idle", "resident", "6"),
     ("memory", "64 idle sessions", "resident", "20"),
     ("memory", "100 GB of flood", "resident at each 2 GB", "flat"),
+    ("search", "a word", "time", "20; 2 of rg"),
+    ("search", "one of three words", "time", "20; 2 of rg"),
+    ("search", "words and numbers", "time", "20; 2 of rg"),
+    (
+        "search",
+        "a word in Chinese and emoji",
+        "time",
+        "20; 2 of rg",
+    ),
     (
         "spawn",
         "/bin/true one after the other",
@@ -124,6 +133,8 @@ const RATIOS: &[(&str, &str, &str)] = &[
     ("spawn", "epoll", "posix_spawn"),
     ("real_job", "uring", "file"),
     ("real_job", "epoll", "file"),
+    ("search", "ours", "rg"),
+    ("search", "ours", "slice"),
     ("utf8", "ours", "std"),
 ];
 

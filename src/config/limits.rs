@@ -32,6 +32,16 @@ pub const TIMEOUT_MS: RangeInclusive<u64> = 100..=3_600_000;
 pub const MAX_FRAME_BYTES: usize = 1_048_576;
 /// Calls that may be in flight at once.
 pub const MAX_CALLS_IN_FLIGHT: usize = 512;
+/// Calls among them that may wait for a pattern; one more is refused.
+pub const MAX_PATTERN_WAITS: usize = 32;
+/// Calls among them that find lines at once; others wait for their turn.
+pub const MAX_FINDS: usize = 4;
+/// Bounds of `find.context_lines`.
+pub const CONTEXT_LINES: RangeInclusive<u64> = 0..=10;
+/// Bounds of `find.max_matches`.
+pub const MATCHES: RangeInclusive<u64> = 1..=200;
+/// What `find.max_matches` is when it is left out.
+pub const DEFAULT_MATCHES: u64 = 50;
 
 /// Largest config file, in bytes: some hundred times what 128 profiles need.
 pub const MAX_CONFIG_BYTES: usize = 4_194_304;
@@ -112,15 +122,31 @@ const FIXED_BYTES: usize = 16 * 1_048_576;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What holds it, and how many bytes.
-    pub items: [(&'static str, usize); 8],
+    pub items: [(&'static str, usize); 9],
     /// The sum of the items.
     pub total: usize,
 }
 
+/// What single things hold at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holds {
+    /// Blocks of one session's text.
+    pub blocks_per_record: usize,
+    /// Bytes of a block, and so of a read.
+    pub block_bytes: usize,
+    /// Bytes of a search.
+    pub search_bytes: usize,
+}
+
 /// The worst case under `config`: every record full, every session reading, every permitted call a write or a read.
 ///
-/// `blocks_per_record` is how many blocks of `block_bytes` one session's text can occupy at most.
-pub fn plan(config: &Config, blocks_per_record: usize, block_bytes: usize) -> Plan {
+/// What one session's text, one read and one search hold at most, the layers above know.
+pub fn plan(config: &Config, holds: Holds) -> Plan {
+    let Holds {
+        blocks_per_record,
+        block_bytes,
+        search_bytes,
+    } = holds;
     let page_bytes = MAX_PAGE_BYTES + MAX_PAGE_RECORDS * RUN_BYTES;
     let page_reply =
         MAX_PAGE_BYTES * REPLY_BYTES_PER_TEXT_BYTE + MAX_PAGE_RECORDS * REPLY_BYTES_PER_RECORD;
@@ -145,6 +171,7 @@ pub fn plan(config: &Config, blocks_per_record: usize, block_bytes: usize) -> Pl
             MAX_CALLS_IN_FLIGHT * config.max_input_bytes.min(MAX_FRAME_BYTES),
         ),
         ("pages in flight", MAX_CALLS_IN_FLIGHT * page_bytes),
+        ("searches", (MAX_PATTERN_WAITS + MAX_FINDS) * search_bytes),
         (
             "replies unread by the client",
             MAX_PENDING_BYTES + MAX_CALLS_IN_FLIGHT * reply_bytes,
@@ -172,10 +199,16 @@ mod tests {
         config.max_sessions = 3;
         config.max_records = 5;
         config.max_input_bytes = 7;
-        let plan = plan(&config, 11, 1_000);
+        let holds = Holds {
+            blocks_per_record: 11,
+            block_bytes: 1_000,
+            search_bytes: 13,
+        };
+        let plan = plan(&config, holds);
         assert_eq!(plan.items[0], ("retained text", 55_000));
         assert_eq!(plan.items[1], ("reads in flight", 10_000));
         assert_eq!(plan.items[2], ("input in flight", 512 * 7));
+        assert_eq!(plan.items[4], ("searches", (32 + 4) * 13));
         let sum: usize = plan.items.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(plan.total, sum);
     }

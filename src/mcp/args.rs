@@ -13,19 +13,16 @@ use serde::{
 
 use crate::{
     config::limits::{
-        DEFAULT_OUTPUT_BYTES, IDLE_MS, MAX_COMMAND_ID_CHARS, MAX_GRACE_MS, MAX_PAGE_BYTES,
-        MAX_RECORD_WAIT_MS, MAX_WAIT_MS, MIN_PAGE_BYTES, OUTPUT_BYTES, TIMEOUT_MS,
+        CONTEXT_LINES, DEFAULT_OUTPUT_BYTES, IDLE_MS, MATCHES, MAX_COMMAND_ID_CHARS, MAX_GRACE_MS,
+        MAX_PAGE_BYTES, MAX_RECORD_WAIT_MS, MAX_WAIT_MS, MIN_PAGE_BYTES, OUTPUT_BYTES, TIMEOUT_MS,
     },
-    supervisor::{
-        follow::{self, Place},
-        handle::StartWait,
-    },
-    text::pattern::Pattern,
+    supervisor::{follow::Place, handle::StartWait},
+    view::find::FindLimits,
 };
 
 mod values;
 
-pub(super) use values::{Bounded, Env, Records, Tail, Until, View};
+pub(super) use values::{Bounded, Env, Find, Records, Tail, Until, View};
 
 /// Largest cursor that the wire carries: JSON integers stay within a signed 64-bit one.
 const MAX_CURSOR: u64 = i64::MAX.unsigned_abs();
@@ -37,6 +34,8 @@ type GraceMs = Bounded<0, MAX_GRACE_MS>;
 type WaitMs = Bounded<0, MAX_WAIT_MS>;
 type IdleMs = Bounded<{ *IDLE_MS.start() }, { *IDLE_MS.end() }>;
 type OutputBytes = Bounded<{ *OUTPUT_BYTES.start() as u64 }, { *OUTPUT_BYTES.end() as u64 }>;
+type ContextLines = Bounded<{ *CONTEXT_LINES.start() }, { *CONTEXT_LINES.end() }>;
+type Matches = Bounded<{ *MATCHES.start() }, { *MATCHES.end() }>;
 type Cursor = Bounded<0, MAX_CURSOR>;
 type PageBytes = Bounded<{ MIN_PAGE_BYTES as u64 }, { MAX_PAGE_BYTES as u64 }>;
 
@@ -52,10 +51,10 @@ pub(super) struct Start {
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "String")]
     pub(super) cwd: Option<String>,
-    /// Variables to set; only names approved for the command.
+    /// Variables; only names approved for the command.
     #[serde(default)]
     pub(super) env: Env,
-    /// Lifetime; then the session is ended. Omit for the default.
+    /// Lifetime; then the session is ended.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "TimeoutMs")]
     pub(super) timeout_ms: Option<TimeoutMs>,
@@ -88,8 +87,7 @@ impl Start {
     pub(super) fn wait(&self) -> Option<StartWait> {
         (self.wait_ms.0 > 0).then(|| StartWait {
             time: Duration::from_millis(self.wait_ms.0),
-            output_bytes: usize::try_from(self.output_bytes.0)
-                .expect("bounded by a constant that is a usize"),
+            output_bytes: as_usize(self.output_bytes.0),
         })
     }
 }
@@ -100,7 +98,7 @@ impl Start {
 pub(super) struct Read {
     /// From terminal_start.
     pub(super) session_id: String,
-    /// Code point to start at: next_cursor of the page before.
+    /// Code point to start at.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Cursor", extend("default" = 0))]
     pub(super) cursor: Option<Cursor>,
@@ -108,17 +106,21 @@ pub(super) struct Read {
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Tail")]
     pub(super) from: Option<Tail>,
-    /// Most UTF-8 bytes of text to return.
+    /// Most bytes of text.
     #[serde(default = "full_page")]
     pub(super) max_bytes: PageBytes,
-    /// How long to wait; over 2000 only with until end, pattern or idle_ms.
+    /// Over 2000 only with until end, pattern or idle_ms.
     #[serde(default)]
     pub(super) wait_ms: WaitMs,
-    /// What to wait for: output at cursor, all of it and the exit, a regex match within a line, or silence.
+    /// What to wait for: output, all of it and the exit, a regex match, or silence.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Until", extend("default" = "record"))]
     pub(super) until: Option<Until>,
-    /// runs: adjacent text of one stream is one record. code_points: one record per code point.
+    /// Lines that match, instead of a page.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Find")]
+    pub(super) find: Option<Find>,
+    /// runs: adjacent text of one stream is one record.
     #[serde(default)]
     pub(super) records: Records,
     /// plain: lines as a terminal shows them, \r progress folded.
@@ -129,57 +131,80 @@ pub(super) struct Read {
 impl Read {
     /// Refuses arguments that contradict each other.
     pub(super) fn check(&self) -> Result<(), BadArgument> {
-        if self.view != View::Plain {
-            return Ok(());
-        }
-        let argument = if self.records == Records::CodePoints {
-            "`records`: `code_points`"
-        } else if matches!(self.until, Some(Until::Pattern(_))) {
-            "`until`: a pattern"
-        } else {
-            return Ok(());
+        let together = |argument: &str, other: &str| {
+            Err(BadArgument(format!(
+                "argument {argument} can't be had with {other}; leave one of them out"
+            )))
         };
-        Err(BadArgument(format!(
-            "argument {argument} can't be had with `view` `plain`; leave one of them out"
-        )))
+        let Bounded(wait_ms) = self.wait_ms;
+        let is_plain = self.view == View::Plain;
+        let by_code_points = self.records == Records::CodePoints;
+        if self.find.is_some() {
+            let other = match () {
+                () if self.until.is_some() => "`until`",
+                () if self.from.is_some() => "`from`",
+                () if is_plain => "`view` `plain`",
+                () if by_code_points => "`records` `code_points`",
+                () if wait_ms > 0 => "`wait_ms`",
+                () => return Ok(()),
+            };
+            return together("`find`", other);
+        }
+        if self.from.is_some() && self.cursor.is_some() {
+            return together("`from`: \"tail\"", "`cursor`");
+        }
+        if is_plain && by_code_points {
+            return together("`records`: `code_points`", "`view` `plain`");
+        }
+        match &self.until {
+            Some(Until::Pattern(_)) if is_plain => together("`until`: a pattern", "`view` `plain`"),
+            None | Some(Until::Record) if wait_ms > MAX_RECORD_WAIT_MS => {
+                Err(BadArgument(format!(
+                    "argument `wait_ms`: invalid value: integer `{wait_ms}`, expected at most {MAX_RECORD_WAIT_MS} \
+                     unless `until` is \"end\", a pattern or idle_ms"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the page is to lie.
+    pub(super) fn place(&self) -> Place {
+        match self.from {
+            Some(Tail) => Place::Tail,
+            None => Place::Cursor(self.first()),
+        }
+    }
+
+    /// Where the page, or the search, is to start.
+    pub(super) fn first(&self) -> u64 {
+        self.cursor.unwrap_or_default().0
+    }
+
+    /// Most bytes of text.
+    pub(super) fn bytes(&self) -> usize {
+        as_usize(self.max_bytes.0)
+    }
+
+    /// How long to wait.
+    pub(super) fn wait(&self) -> Duration {
+        Duration::from_millis(self.wait_ms.0)
     }
 }
 
-impl Read {
-    /// Where the page is to lie.
-    pub(super) fn place(&self) -> Result<Place, BadArgument> {
-        match (self.from, self.cursor) {
-            (Some(Tail), Some(_)) => Err(BadArgument(
-                "argument `from`: \"tail\" can't stand beside `cursor`; leave one of them out"
-                    .to_owned(),
-            )),
-            (Some(Tail), None) => Ok(Place::Tail),
-            (None, cursor) => Ok(Place::Cursor(cursor.unwrap_or_default().0)),
+impl Find {
+    /// How much is to be found, and in how many bytes of text.
+    pub(super) fn limits(&self, bytes: usize) -> FindLimits {
+        FindLimits {
+            matches: as_usize(self.max_matches.0),
+            context: as_usize(self.context_lines.0),
+            bytes,
         }
     }
+}
 
-    /// What to wait for, and how long.
-    pub(super) fn until(&self) -> Result<(follow::Until, Duration), BadArgument> {
-        let Bounded(wait_ms) = self.wait_ms;
-        let until = match &self.until {
-            None | Some(Until::Record) if wait_ms > MAX_RECORD_WAIT_MS => {
-                return Err(BadArgument(format!(
-                    "argument `wait_ms`: invalid value: integer `{wait_ms}`, expected at most {MAX_RECORD_WAIT_MS} \
-                     unless `until` is \"end\", a pattern or idle_ms"
-                )));
-            }
-            None | Some(Until::Record) => follow::Until::Record,
-            Some(Until::End) => follow::Until::End,
-            Some(Until::Idle(quiet)) => follow::Until::Idle(*quiet),
-            Some(Until::Pattern(pattern)) => {
-                let pattern = Pattern::new(pattern, false).map_err(|error| {
-                    BadArgument(one_line(&format!("argument `until.pattern`: {error}")))
-                })?;
-                follow::Until::Pattern(Box::new(pattern))
-            }
-        };
-        Ok((until, Duration::from_millis(wait_ms)))
-    }
+fn as_usize(bounded: u64) -> usize {
+    usize::try_from(bounded).expect("bounded by a constant that is a usize")
 }
 
 /// Arguments of `terminal_write`.

@@ -8,18 +8,21 @@ use std::{borrow::Cow, fmt};
 use serde::Serialize;
 
 use crate::{
-    config::limits::MAX_CLIENT_ENV,
+    config::limits::{MAX_CLIENT_ENV, MAX_PATTERN_WAITS},
     mcp::args::{BadArgument, one_line},
     policy::{CwdRefused, EnvRefused},
     process::SpawnError,
-    supervisor::refusal::{Code, Refusal},
+    supervisor::{
+        refusal::{Code, Refusal},
+        search::Purpose,
+    },
 };
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Failure {
     pub(super) code: Code,
-    message: Cow<'static, str>,
+    pub(super) message: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base_cursor: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,6 +157,17 @@ impl From<Refusal> for Failure {
             )
             .with_accepted(accepted),
             Refusal::ShuttingDown => Self::new(code, "the server is shutting down"),
+            Refusal::Pattern { purpose, error } => {
+                let argument = match purpose {
+                    Purpose::Wait => "until.pattern",
+                    Purpose::Find => "find.pattern",
+                };
+                Self::new(code, one_line(&format!("argument `{argument}`: {error}")))
+            }
+            Refusal::TooManyWaits => Self::new(
+                code,
+                format!("{MAX_PATTERN_WAITS} calls wait for a pattern, as many as may; call again when one is answered"),
+            ),
             Refusal::Internal(fault) => {
                 tracing::error!(fault, "internal fault");
                 Self::new(
@@ -233,6 +247,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::text::pattern::PatternError;
 
     fn refusals() -> Vec<(Refusal, &'static str)> {
         let name = || "A\nB".to_owned();
@@ -266,6 +281,14 @@ mod tests {
             (Refusal::InputUncertain { accepted: 0 }, "INPUT_UNCERTAIN"),
             (Refusal::StdinClosed { accepted: 0 }, "STDIN_CLOSED"),
             (Refusal::ShuttingDown, "SHUTTING_DOWN"),
+            (Refusal::TooManyWaits, "TOO_MANY_CALLS"),
+            (
+                Refusal::Pattern {
+                    purpose: Purpose::Find,
+                    error: PatternError::TooLarge,
+                },
+                "INVALID_ARGUMENT",
+            ),
             (Refusal::Internal("a broken count"), "INTERNAL"),
         ];
         for refused in [

@@ -8,20 +8,19 @@ use rmcp::model::CallToolResult;
 use serde::{Serialize, Serializer};
 
 use crate::{
-    arena::{Page, Run, Stream, Unit},
+    arena::Stream,
     config::Results,
-    mcp::{Settings, args::Until, failure::Failure, wire},
+    mcp::{Settings, failure::Failure, wire},
     session::snapshot::{Output, Reason, Snapshot},
-    supervisor::{
-        follow::{Reading, Waited},
-        handle::{PlainReading, Started, Written},
-    },
+    supervisor::handle::{Started, Written},
     text::rfc3339,
-    view::{
-        excerpt::{Excerpt, Gap},
-        plain::Plain,
-    },
+    view::excerpt::{Excerpt, Gap},
 };
+
+mod pages;
+
+pub(super) use pages::{found, page, plain};
+use pages::{record, runs, text_capacity};
 
 #[derive(Serialize)]
 struct FailureBody<'a> {
@@ -150,7 +149,7 @@ pub(super) fn started(started: &Started, layout: Results) -> CallToolResult {
 fn snapshot_with(snapshot: &Snapshot, output: Option<&Excerpt>, layout: Results) -> CallToolResult {
     let text = output.map_or(0, |excerpt| {
         let pages = [&excerpt.head, &excerpt.tail];
-        let capacities = pages.map(|page| text_capacity(page, page.runs.len()));
+        let capacities = pages.map(|page| text_capacity(page.text.len(), page.runs.len()));
         capacities.iter().sum()
     });
     let body = body(
@@ -244,211 +243,6 @@ pub(super) fn written(session_id: &str, written: Written, layout: Results) -> Ca
     let summary = summary(layout, || {
         let (accepted, next) = (written.accepted, written.next_cursor);
         format!("{accepted} bytes accepted, next_cursor {next}")
-    });
-    wire::result(body, summary, false)
-}
-
-/// The records come last: a client that cuts a long result off still shows how to read on.
-#[derive(Serialize)]
-struct PageBody<'a, R> {
-    ok: bool,
-    base_cursor: u64,
-    next_cursor: u64,
-    truncated: bool,
-    has_more: bool,
-    status: &'static str,
-    output_complete: bool,
-    output_incomplete: bool,
-    #[serde(flatten)]
-    wait: Option<WaitMembers<'a>>,
-    records: R,
-}
-
-/// What a wait came to, when the call said `until`.
-#[derive(Serialize)]
-struct WaitMembers<'a> {
-    wait_result: &'static str,
-    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
-    found: Option<Option<MatchBody<'a>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    omitted: Option<GapBody>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unsearched: Option<u64>,
-}
-
-impl<'a> WaitMembers<'a> {
-    fn of(until: Option<&Until>, reading: &'a Reading) -> Option<Self> {
-        let found = || {
-            reading.found.as_ref().map(|(_, found)| MatchBody {
-                cursor: found.start,
-                text: &found.text,
-                clipped: found.clipped,
-            })
-        };
-        until.map(|until| Self {
-            wait_result: waited_name(reading.waited),
-            found: matches!(until, Until::Pattern(_)).then(found),
-            omitted: reading.omitted.map(GapBody::from),
-            unsearched: (reading.unsearched > 0).then_some(reading.unsearched),
-        })
-    }
-}
-
-#[derive(Serialize)]
-struct MatchBody<'a> {
-    cursor: u64,
-    text: &'a str,
-    /// The text is only the start of the match.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    clipped: bool,
-}
-
-fn waited_name(waited: Waited) -> &'static str {
-    match waited {
-        Waited::Record => "record",
-        Waited::End => "end",
-        Waited::Pattern => "pattern",
-        Waited::Idle => "idle",
-        Waited::Timeout => "timeout",
-    }
-}
-
-/// `cut` stands only where something is missing: each record pays for its members.
-#[derive(Serialize)]
-struct Record<'a> {
-    cursor: u64,
-    stream: &'static str,
-    text: &'a str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    cut: bool,
-}
-
-struct Records<'a> {
-    page: &'a Page,
-    unit: Unit,
-}
-
-impl Serialize for Records<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let runs = runs(self.page);
-        match self.unit {
-            Unit::Runs => serializer.collect_seq(runs.map(|(run, text)| record(run, 0, text))),
-            Unit::CodePoints => serializer.collect_seq(runs.flat_map(|(run, text)| {
-                let chars = text.char_indices().zip(0..);
-                chars.map(move |((at, char), offset)| {
-                    record(run, offset, &text[at..at + char.len_utf8()])
-                })
-            })),
-        }
-    }
-}
-
-/// The runs of a page with their text.
-fn runs(page: &Page) -> impl Iterator<Item = (&Run, &str)> {
-    let mut start = 0;
-    page.runs.iter().map(move |run| {
-        let text = &page.text[start..run.end];
-        start = run.end;
-        (run, text)
-    })
-}
-
-fn record<'a>(run: &Run, offset: u64, text: &'a str) -> Record<'a> {
-    Record {
-        cursor: run.cursor + offset,
-        stream: stream_name(run.stream),
-        text,
-        cut: false,
-    }
-}
-
-struct PlainRecords<'a>(&'a Plain);
-
-impl Serialize for PlainRecords<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut start = 0;
-        serializer.collect_seq(self.0.records.iter().map(|record| {
-            let text = &self.0.text[start..record.end];
-            start = record.end;
-            Record {
-                cursor: record.cursor,
-                stream: stream_name(record.stream),
-                text,
-                cut: record.cut,
-            }
-        }))
-    }
-}
-
-/// `{"cursor":…,"stream":"stdout","text":""},` with a cursor of ten digits.
-const RECORD_BYTES: usize = 52;
-
-/// Room for the text of a page in so many records.
-fn text_capacity(page: &Page, records: usize) -> usize {
-    page.text.len() + page.text.len() / 16 + records * RECORD_BYTES
-}
-
-/// The result of a read. What was waited for, `until`, has members of its own when the client gave it.
-pub(super) fn page(
-    page: &Page,
-    reading: &Reading,
-    until: Option<&Until>,
-    unit: Unit,
-    layout: Results,
-) -> CallToolResult {
-    let records = match unit {
-        Unit::Runs => page.runs.len(),
-        // At most as many as bytes; exact for ASCII.
-        Unit::CodePoints => page.text.len(),
-    };
-    let status = reading.status.as_str();
-    let has_more = page.next_cursor < page.end_cursor;
-    let body = body(
-        &PageBody {
-            ok: true,
-            base_cursor: page.base_cursor,
-            next_cursor: page.next_cursor,
-            truncated: reading.truncated,
-            has_more,
-            status,
-            output_complete: reading.output == Output::Complete,
-            output_incomplete: reading.output == Output::Incomplete,
-            wait: WaitMembers::of(until, reading),
-            records: Records { page, unit },
-        },
-        text_capacity(page, records) + 256,
-    );
-    let summary = summary(layout, || {
-        let (bytes, next) = (page.text.len(), page.next_cursor);
-        format!("{bytes} bytes of output, next_cursor {next}, has_more {has_more}, {status}")
-    });
-    wire::result(body, summary, false)
-}
-
-/// The result of a read with the plain view.
-pub(super) fn plain(read: &PlainReading, until: Option<&Until>, layout: Results) -> CallToolResult {
-    let PlainReading { plain, reading, .. } = read;
-    let bytes = plain.text.len();
-    let status = reading.status.as_str();
-    let has_more = plain.next_cursor < read.end_cursor;
-    let body = body(
-        &PageBody {
-            ok: true,
-            base_cursor: read.base_cursor,
-            next_cursor: plain.next_cursor,
-            truncated: reading.truncated,
-            has_more,
-            status,
-            output_complete: reading.output == Output::Complete,
-            output_incomplete: reading.output == Output::Incomplete,
-            wait: WaitMembers::of(until, reading),
-            records: PlainRecords(plain),
-        },
-        bytes + bytes / 16 + plain.records.len() * RECORD_BYTES + 256,
-    );
-    let summary = summary(layout, || {
-        let next = plain.next_cursor;
-        format!("{bytes} bytes of plain output, next_cursor {next}, has_more {has_more}, {status}")
     });
     wire::result(body, summary, false)
 }

@@ -109,7 +109,7 @@ fn all_required(members: Value) -> Value {
 pub(super) fn sessions() -> Value {
     let mut members = snapshot();
     members["last_output_at"] = json!({ "type": ["string", "null"] });
-    members["output_bytes"] = json!({ "type": "integer", "minimum": 0 });
+    members["output_bytes"] = json!({ "type": "integer" });
     members["description"] = json!({ "type": ["string", "null"] });
     let mut session = all_required(members);
     session["type"] = json!("object");
@@ -128,8 +128,8 @@ pub(super) fn snapshot() -> Value {
         "termination_reason": { "enum": ["natural", "user", "timeout", "shutdown", null] },
         "stdin_closed": { "type": "boolean" },
         "input_uncertain": { "type": "boolean" },
-        "base_cursor": cursor(),
-        "next_cursor": cursor(),
+        "base_cursor": count(),
+        "next_cursor": count(),
         "created_at": { "type": "string" },
         "last_activity_at": { "type": "string" },
         "output_complete": { "type": "boolean" },
@@ -141,31 +141,26 @@ pub(super) fn snapshot() -> Value {
     })
 }
 
-/// Members of a page. Those of a wait are there when the call says `until`.
+/// Members of a page, which has records, or of lines that were found, which are matches. Those of a wait are there when
+/// the call says `until`.
 pub(super) fn page() -> Body {
     let always = json!({
-        "base_cursor": cursor(),
-        "next_cursor": cursor(),
+        "base_cursor": count(),
+        "next_cursor": count(),
         "truncated": { "type": "boolean" },
         "has_more": { "type": "boolean" },
         "status": status(),
         "output_complete": { "type": "boolean" },
-        "output_incomplete": { "type": "boolean" },
-        "records": records()
+        "output_incomplete": { "type": "boolean" }
     });
     let at_times = json!({
+        "records": records(),
         "wait_result": { "enum": ["record", "end", "pattern", "idle", "timeout"] },
-        "match": {
-            "type": ["object", "null"],
-            "required": ["cursor", "text"],
-            "properties": {
-                "cursor": cursor(),
-                "text": { "type": "string" },
-                "clipped": { "type": "boolean" }
-            }
-        },
+        "match": matched(json!(["object", "null"])),
         "omitted": gap(),
-        "unsearched": count()
+        "unsearched": count(),
+        "lines_scanned": count(),
+        "matches": { "type": "array", "items": found_line() }
     });
     Body { always, at_times }
 }
@@ -187,6 +182,39 @@ pub(super) fn started() -> Body {
     }
 }
 
+/// A line that was found.
+fn found_line() -> Value {
+    let lines = json!({ "type": "array", "items": { "type": "string" } });
+    json!({
+        "type": "object",
+        "required": ["cursor", "stream", "text", "match", "before", "after"],
+        "properties": {
+            "cursor": count(),
+            "stream": stream(),
+            "text": { "type": "string" },
+            "match": matched("object".into()),
+            "before": lines,
+            "after": lines
+        }
+    })
+}
+
+/// A match, of one of these types.
+fn matched(types: Value) -> Value {
+    json!({
+        "type": types,
+        "properties": {
+            "cursor": count(),
+            "text": { "type": "string" },
+            "clipped": { "type": "boolean" }
+        }
+    })
+}
+
+fn stream() -> Value {
+    json!({ "enum": ["stdout", "stderr"] })
+}
+
 fn records() -> Value {
     json!({
         "type": "array",
@@ -194,8 +222,8 @@ fn records() -> Value {
             "type": "object",
             "required": ["cursor", "stream", "text"],
             "properties": {
-                "cursor": cursor(),
-                "stream": { "enum": ["stdout", "stderr"] },
+                "cursor": count(),
+                "stream": stream(),
                 "text": { "type": "string" },
                 "cut": { "const": true }
             }
@@ -207,9 +235,8 @@ fn records() -> Value {
 fn gap() -> Value {
     json!({
         "type": "object",
-        "required": ["from", "to", "code_points", "bytes", "lines"],
         "properties": {
-            "from": cursor(), "to": cursor(), "code_points": count(), "bytes": count(), "lines": count()
+            "from": count(), "to": count(), "code_points": count(), "bytes": count(), "lines": count()
         }
     })
 }
@@ -222,31 +249,27 @@ fn count() -> Value {
 pub(super) fn written() -> Value {
     json!({
         "session_id": { "type": "string" },
-        "accepted_bytes": { "type": "integer", "minimum": 0 },
+        "accepted_bytes": count(),
         "stdin_closed": { "type": "boolean" },
-        "next_cursor": cursor()
+        "next_cursor": count()
     })
 }
 
 /// What a failed read carries.
 pub(super) fn cursors() -> Value {
-    json!({ "base_cursor": cursor(), "next_cursor": cursor() })
+    json!({ "base_cursor": count(), "next_cursor": count() })
 }
 
 /// What a failed write carries.
 pub(super) fn uncertainty() -> Value {
     json!({
-        "accepted_bytes": { "type": "integer", "minimum": 0 },
+        "accepted_bytes": count(),
         "input_uncertain": { "type": "boolean" }
     })
 }
 
 fn status() -> Value {
     json!({ "enum": ["RUNNING", "TERMINATING", "EXITED", "TERMINATED", "FAILED"] })
-}
-
-fn cursor() -> Value {
-    json!({ "type": "integer", "minimum": 0 })
 }
 
 #[cfg(test)]
@@ -267,15 +290,15 @@ mod tests {
                     "session_id": { "type": "string", "description": "From terminal_start." },
                     "cursor": {
                         "type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0,
-                        "description": "Code point to start at: next_cursor of the page before."
+                        "description": "Code point to start at."
                     },
                     "max_bytes": {
                         "type": "integer", "minimum": 4, "maximum": 65_536, "default": 65_536,
-                        "description": "Most UTF-8 bytes of text to return."
+                        "description": "Most bytes of text."
                     },
                     "wait_ms": {
                         "type": "integer", "minimum": 0, "maximum": 55_000, "default": 0,
-                        "description": "How long to wait; over 2000 only with until end, pattern or idle_ms."
+                        "description": "Over 2000 only with until end, pattern or idle_ms."
                     },
                     "from": {
                         "enum": ["tail"],
@@ -296,11 +319,23 @@ mod tests {
                             }
                         ],
                         "default": "record",
-                        "description": "What to wait for: output at cursor, all of it and the exit, a regex match within a line, or silence."
+                        "description": "What to wait for: output, all of it and the exit, a regex match, or silence."
+                    },
+                    "find": {
+                        "type": "object",
+                        "properties": {
+                            "pattern": { "type": "string" },
+                            "context_lines": { "type": "integer", "minimum": 0, "maximum": 10, "default": 0 },
+                            "max_matches": { "type": "integer", "minimum": 1, "maximum": 200, "default": 50 },
+                            "ignore_case": { "type": "boolean", "default": false }
+                        },
+                        "required": ["pattern"],
+                        "additionalProperties": false,
+                        "description": "Lines that match, instead of a page."
                     },
                     "records": {
                         "enum": ["runs", "code_points"], "default": "runs",
-                        "description": "runs: adjacent text of one stream is one record. code_points: one record per code point."
+                        "description": "runs: adjacent text of one stream is one record."
                     },
                     "view": {
                         "enum": ["raw", "plain"], "default": "raw",
@@ -315,14 +350,14 @@ mod tests {
             schema["properties"]["timeout_ms"],
             json!({
                 "type": "integer", "minimum": 100, "maximum": 3_600_000,
-                "description": "Lifetime; then the session is ended. Omit for the default."
+                "description": "Lifetime; then the session is ended."
             })
         );
         assert_eq!(
             schema["properties"]["env"],
             json!({
                 "type": "object", "additionalProperties": { "type": "string" }, "maxProperties": 32,
-                "description": "Variables to set; only names approved for the command."
+                "description": "Variables; only names approved for the command."
             })
         );
         assert_eq!(schema["properties"]["command_id"]["maxLength"], 128);

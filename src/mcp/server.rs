@@ -31,9 +31,10 @@ use crate::{
     config::limits::{MAX_CALLS_IN_FLIGHT, MAX_PAGE_RECORDS},
     mcp::{Settings, args, failure::Failure, reply, tools, unserved, wire::Arguments},
     supervisor::{
-        follow::ReadRequest,
+        follow::{ReadRequest, Until},
         handle::{Handle, StartRequest},
         refusal::Code,
+        search::Purpose,
     },
 };
 
@@ -101,28 +102,50 @@ impl Server {
     ) -> Result<CallToolResult, Failure> {
         let arguments: args::Read = args::read(arguments)?;
         arguments.check()?;
-        let place = arguments.place()?;
-        let (until, wait) = arguments.until()?;
-        let unit = Unit::from(arguments.records);
-        let limits = PageLimits {
-            bytes: usize::try_from(arguments.max_bytes.0)
-                .expect("bounded by a constant that is a usize"),
-            records: MAX_PAGE_RECORDS,
-            unit,
-        };
-        let request = ReadRequest {
-            place,
-            limits,
-            until,
-            wait,
-        };
-        let cut_short = async {
-            tokio::select! {
-                () = self.eof.cancelled() => {}
-                () = cancelled.cancelled() => {}
+        tokio::select! {
+            biased;
+            // Nobody gets the answer any more, and nothing is to be searched for it.
+            () = cancelled.cancelled() => Ok(CallToolResult::default()),
+            result = self.read_as(&arguments) => result,
+        }
+    }
+
+    async fn read_as(&self, arguments: &args::Read) -> Result<CallToolResult, Failure> {
+        let (session_id, shown) = (&arguments.session_id, arguments.until.as_ref());
+        let cut_short = self.eof.cancelled();
+        if let Some(find) = &arguments.find {
+            let pattern = find.pattern.clone();
+            let search = self
+                .handle
+                .prepare(Purpose::Find, pattern, find.ignore_case)
+                .await?;
+            let limits = find.limits(arguments.bytes());
+            let found = self
+                .handle
+                .find(session_id, arguments.first(), limits, search, cut_short)
+                .await?;
+            return Ok(reply::found(&found, self.settings.results));
+        }
+        let until = match shown {
+            None | Some(args::Until::Record) => Until::Record,
+            Some(args::Until::End) => Until::End,
+            Some(args::Until::Idle(quiet)) => Until::Idle(*quiet),
+            Some(args::Until::Pattern(pattern)) => {
+                let search = self.handle.prepare(Purpose::Wait, pattern.clone(), false);
+                Until::Pattern(Box::new(search.await?))
             }
         };
-        let (session_id, shown) = (&arguments.session_id, arguments.until.as_ref());
+        let unit = Unit::from(arguments.records);
+        let request = ReadRequest {
+            place: arguments.place(),
+            limits: PageLimits {
+                bytes: arguments.bytes(),
+                records: MAX_PAGE_RECORDS,
+                unit,
+            },
+            until,
+            wait: arguments.wait(),
+        };
         if arguments.view == args::View::Plain {
             let read = self
                 .handle
@@ -251,20 +274,12 @@ impl ServerHandler for Server {
         let tool = request.name.as_ref();
         let Ok(_in_flight) = self.calls.try_acquire() else {
             let client = self.client(&context);
-            unserved::log(
-                self.handle.log(),
-                tool,
-                arguments,
-                client.as_ref(),
-                "TOO_MANY_CALLS",
+            let code = Code::TooManyCalls.as_str();
+            unserved::log(self.handle.log(), tool, arguments, client.as_ref(), code);
+            let message = format!(
+                "{MAX_CALLS_IN_FLIGHT} calls are in flight, as many as may; call again when one is answered"
             );
-            return Err(ErrorData::new(
-                TOO_MANY_CALLS,
-                format!(
-                    "{MAX_CALLS_IN_FLIGHT} calls are in flight, as many as may; call again when one is answered"
-                ),
-                None,
-            ));
+            return Err(ErrorData::new(TOO_MANY_CALLS, message, None));
         };
         tracing::debug!(tool = %request.name, id = %context.id, "call");
         let client = || self.client(&context);
@@ -279,11 +294,19 @@ impl ServerHandler for Server {
                 return Err(ErrorData::invalid_params(message, None));
             }
         };
-        if let Err(failure) = &outcome
-            && failure.code == Code::InvalidArgument
-        {
-            let code = failure.code.as_str();
-            unserved::log(self.handle.log(), tool, arguments, client().as_ref(), code);
+        match &outcome {
+            Err(failure) if failure.code == Code::InvalidArgument => {
+                let code = failure.code.as_str();
+                unserved::log(self.handle.log(), tool, arguments, client().as_ref(), code);
+            }
+            Err(failure) if failure.code == Code::TooManyCalls => {
+                return Err(ErrorData::new(
+                    TOO_MANY_CALLS,
+                    failure.message.clone(),
+                    None,
+                ));
+            }
+            _ => {}
         }
         let result =
             outcome.unwrap_or_else(|failure| reply::failure(&failure, self.settings.results));

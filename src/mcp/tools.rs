@@ -22,7 +22,7 @@ pub(super) const TERMINATE: &str = "terminal_terminate";
 /// What a client is told about the whole server.
 pub(super) const INSTRUCTIONS: &str = "Runs approved commands as real processes. terminal_start with wait_ms answers at the \
 command's end, with its exit code and output. Is it still running: terminal_read with until=end or a pattern, and wait_ms. \
-Read the end of a long log with from=tail. terminal_write feeds stdin; terminal_terminate ends what is no longer needed. \
+Of a long log read the end with from=tail, or the lines that matter with find. terminal_write feeds stdin; terminal_terminate ends what is no longer needed. \
 Failures have ok=false and error.code.";
 
 /// Characters of a result that a client should take inline: a full page with its escapes.
@@ -36,10 +36,9 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
             .with_annotations(hints().read_only(false).destructive(false).idempotent(false)),
         Tool::new(
             READ,
-            "Returns output from cursor on, stdout and stderr in order of arrival; reading consumes nothing. Go on with \
-             cursor=next_cursor while has_more. With until and wait_ms it waits; wait_result says for what. A match \
-             starts at cursor or later, lies within a line and ends the page: next_cursor finds the next. After \
-             CURSOR_EXPIRED go on at error.base_cursor. Text is raw unless view=plain.",
+            "Returns output from cursor on; reading consumes nothing. Go on with cursor=next_cursor while has_more. \
+             With until and wait_ms it waits; wait_result says for what. A match lies within a line and ends the page. \
+             After CURSOR_EXPIRED go on at error.base_cursor.",
             schema::input::<args::Read>(),
         )
         .with_title("Read output")
@@ -55,8 +54,8 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
         Tool::new(
             WRITE,
             format!(
-                "Writes exactly the UTF-8 bytes of text to stdin; no newline is added. At most {} bytes a call. \
-                 close_stdin sends end of file after them. What the process answers comes at next_cursor or later. \
+                "Writes exactly text to stdin, at most {} bytes; no newline is added. What the process answers comes at \
+                 next_cursor or later. \
                  Never resend after INPUT_BACKPRESSURE or INPUT_UNCERTAIN: a part may have been taken.",
                 settings.limits.max_input_bytes
             ),
@@ -66,8 +65,8 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
         .with_annotations(hints().read_only(false).destructive(false).idempotent(false)),
         Tool::new(
             STATUS,
-            "Returns the session's snapshot at once: status (RUNNING, TERMINATING, or final: EXITED, TERMINATED, FAILED), \
-             exit_code, cursors. Without session_id: all sessions, the newest first.",
+            "Returns the session's snapshot: status (RUNNING, TERMINATING, or final: EXITED, TERMINATED, FAILED), \
+             exit_code, cursors. Without session_id: all sessions.",
             schema::input::<args::Status>(),
         )
         .with_title("Show a session")

@@ -1,18 +1,15 @@
 //! Reading a session's text, at once or after what the client waits for.
 //!
-//! A wait looks at the session whenever something changed, under short locks; patterns are searched on copies of pages, so
-//! neither a pipe nor another call waits for a search.
+//! A wait looks at the session whenever something changed, under short locks.
 
 use std::{
-    future::Future,
+    future::{Future, ready},
     pin::{Pin, pin},
+    sync::Arc,
     time::Duration,
 };
 
-use tokio::{
-    task::yield_now,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 use crate::{
     arena::{Page, PageLimits, Stream, Unit},
@@ -21,16 +18,17 @@ use crate::{
         Session, State,
         snapshot::{Output, Snapshot, Status},
     },
-    supervisor::refusal::Refusal,
-    text::{matcher::Found, pattern::Pattern},
-    view::{
-        excerpt::{Excerpt, Gap, excerpt, line_feeds, start},
-        watch::Watch,
+    supervisor::{
+        refusal::Refusal,
+        search::{Search, Searches},
     },
+    text::matcher::Found,
+    view::excerpt::{Excerpt, Gap, excerpt},
 };
 
-/// Text before the place where a search starts, which tells whether it is the start of a line or a word. In bytes.
-const CONTEXT_BYTES: usize = 4096;
+mod until_match;
+
+use until_match::until_match;
 
 /// Where a page lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +47,7 @@ pub enum Until {
     /// That the output has settled and the status is final.
     End,
     /// A match, in either stream, that starts at the place of the read or later.
-    Pattern(Box<Pattern>),
+    Pattern(Box<Search>),
     /// That nothing was printed for this long, counted from the call or from what was printed since.
     Idle(Duration),
 }
@@ -127,6 +125,13 @@ impl<'a, C: Future<Output = ()>> Clock<'a, C> {
             () = sleep_until(self.until) => self.over = true,
         }
     }
+
+    /// Looks whether the time is over.
+    async fn look(&mut self) {
+        if !self.over {
+            self.wait_for(ready(())).await;
+        }
+    }
 }
 
 /// Reads a page into `page` after the wait that `request` asks for. `cut_short` ends the wait early, as if its time were up.
@@ -137,7 +142,8 @@ impl<'a, C: Future<Output = ()>> Clock<'a, C> {
 /// # Cancel safety
 /// Reading consumes nothing; dropping the future changes nothing.
 pub(super) async fn read(
-    session: &Session,
+    session: &Arc<Session>,
+    searches: &Searches,
     request: ReadRequest,
     cut_short: impl Future<Output = ()>,
     page: &mut Page,
@@ -162,8 +168,9 @@ pub(super) async fn read(
             let waited = until_idle(session, quiet, &mut clock).await;
             Ok(read_now(session, place, limits, waited, page))
         }
-        Until::Pattern(pattern) => {
-            until_match(session, place, limits, *pattern, &mut clock, page).await
+        Until::Pattern(search) => {
+            let place = (place, limits);
+            until_match(session, searches, place, *search, &mut clock, page).await
         }
     }
 }
@@ -270,140 +277,6 @@ async fn until_idle<C: Future<Output = ()>>(
             })
             .await;
     }
-}
-
-async fn until_match<C: Future<Output = ()>>(
-    session: &Session,
-    place: Place,
-    limits: PageLimits,
-    pattern: Pattern,
-    clock: &mut Clock<'_, C>,
-    page: &mut Page,
-) -> Result<Reading, Refusal> {
-    let (from, mut at, there) = {
-        let state = session.state();
-        fill(&state, place, limits, page)?;
-        let from = match place {
-            Place::Cursor(cursor) => cursor,
-            Place::Tail => start(page),
-        };
-        let context = PageLimits {
-            bytes: CONTEXT_BYTES,
-            ..whole_pages()
-        };
-        let mut before = Page::default();
-        state.log.page_back(from, 0, context, &mut before)?;
-        (from, start(&before), state.log.next_cursor())
-    };
-    let mut watch = Watch::new(pattern, from);
-    let mut unsearched = 0;
-    let mut searched = Page::default();
-    loop {
-        let changed = session.changed.notified();
-        tokio::pin!(changed);
-        changed.as_mut().enable();
-        let output = {
-            let state = session.state();
-            let base = state.log.base_cursor();
-            if at < base {
-                unsearched += base.saturating_sub(at.max(from));
-                at = base;
-            }
-            state.log.page(at, whole_pages(), &mut searched)?;
-            state.output
-        };
-        at = searched.next_cursor;
-        if let Some((stream, found)) = watch.see(&searched) {
-            let mut reading = read_match(session, from, limits, found.end, page);
-            reading.omitted = count_before(session, from, page, &mut searched).await;
-            reading.found = Some((stream, found));
-            reading.unsearched = unsearched;
-            return Ok(reading);
-        }
-        let is_all = at == searched.end_cursor;
-        let waited = if is_all && output != Output::Open {
-            Waited::End
-        } else if clock.over && at >= there {
-            Waited::Timeout
-        } else {
-            // Between two pages other calls have their turn, however fast the text comes.
-            if clock.over {
-                yield_now().await;
-            } else if is_all {
-                clock.wait_for(changed).await;
-            } else {
-                clock.wait_for(yield_now()).await;
-            }
-            continue;
-        };
-        let mut reading = read_now(session, place, limits, waited, page);
-        reading.unsearched = unsearched;
-        return Ok(reading);
-    }
-}
-
-/// The page that ends with a match, as much as fits of what lies between `from` and its end.
-fn read_match(
-    session: &Session,
-    from: u64,
-    limits: PageLimits,
-    end: u64,
-    page: &mut Page,
-) -> Reading {
-    let state = session.state();
-    if state.log.page_back(end, from, limits, page).is_err() {
-        // Evicted already.
-        fill_from_base(&state, limits, page);
-    }
-    reading(&state, Waited::Pattern)
-}
-
-/// Counts the retained text between `from` and the start of `page`, by pages, so that nobody waits for it.
-async fn count_before(
-    session: &Session,
-    from: u64,
-    page: &Page,
-    scratch: &mut Page,
-) -> Option<Gap> {
-    let to = start(page);
-    let from = from.max(page.base_cursor);
-    let mut gap = Gap {
-        from,
-        to,
-        bytes: 0,
-        lines: 0,
-    };
-    let mut at = from;
-    while at < to {
-        {
-            let state = session.state();
-            let base = state.log.base_cursor();
-            if base > at {
-                // What was counted is gone by now, so the text that is left out starts later.
-                at = base.min(to);
-                gap = Gap {
-                    from: at,
-                    bytes: 0,
-                    lines: 0,
-                    ..gap
-                };
-                continue;
-            }
-            // So few code points fit whatever they are.
-            let end = to.min(at + MAX_PAGE_BYTES as u64 / 4);
-            let limits = PageLimits {
-                records: usize::MAX,
-                ..whole_pages()
-            };
-            let counted = state.log.page_back(end, at, limits, scratch);
-            counted.expect("both cursors are retained");
-        }
-        gap.bytes += scratch.text.len() as u64;
-        gap.lines += line_feeds(scratch);
-        at = scratch.next_cursor;
-        yield_now().await;
-    }
-    (gap.from < gap.to).then_some(gap)
 }
 
 /// A cursor that a wait could never serve is refused before it.

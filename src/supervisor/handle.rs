@@ -25,6 +25,7 @@ use crate::{
         follow::{self, ReadRequest, Reading},
         launchers::Launchers,
         refusal::Refusal,
+        search::Searches,
         table::Table,
         trail::{self, Ends, WriteTrail},
     },
@@ -33,7 +34,7 @@ use crate::{
 mod readings;
 mod starts;
 
-pub use readings::PlainReading;
+pub use readings::{FindReading, PlainReading};
 pub use starts::{StartRequest, StartWait, Started};
 
 /// What a write came to.
@@ -61,16 +62,17 @@ struct Shared {
     nursery: Arc<Nursery>,
     adoptions: mpsc::Sender<Adoption>,
     launchers: Launchers,
+    searches: Searches,
     log: Log,
     ends: Arc<Ends>,
 }
 
 impl Handle {
-    /// Reserves the arena and starts the I/O thread. The thread ends when the last handle is gone, and its sessions with it.
+    /// Reserves the arena and starts the I/O thread and those that search. They end when the last handle is gone, and its sessions with them.
     /// Children are started by `nursery`; what clients had done goes to `log`.
     ///
     /// # Errors
-    /// The arena's address space, the thread or its runtime can't be had.
+    /// The arena's address space, a thread or its runtime can't be had.
     pub fn start_engine(
         config: Config,
         backend: Backend,
@@ -84,6 +86,7 @@ impl Handle {
         let table = Arc::new(Table::new(config.max_sessions, config.max_records));
         let ends = Arc::new(Ends::new(log.clone()));
         let retention = Duration::from_secs(config.retention_seconds);
+        let searches = Searches::start()?;
         let (adoptions, thread) = engine::start(
             backend,
             slab.clone(),
@@ -99,6 +102,7 @@ impl Handle {
             nursery,
             adoptions,
             launchers: Launchers::new(),
+            searches,
             log,
             ends,
         });
@@ -128,7 +132,8 @@ impl Handle {
         page: &mut Page,
     ) -> Result<Reading, Refusal> {
         let session = self.shared.table.find(session_id)?;
-        follow::read(&session, request, cut_short, page).await
+        let searches = &self.shared.searches;
+        follow::read(&session, searches, request, cut_short, page).await
     }
 
     /// Queues a write at once, in the call itself; the returned future waits for its end. Writes of one session are

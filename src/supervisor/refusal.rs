@@ -6,6 +6,8 @@ use crate::{
     config::Doubt,
     policy::{CwdRefused, EnvRefused},
     process::SpawnError,
+    supervisor::search::Purpose,
+    text::pattern::PatternError,
 };
 
 /// Why a call failed, for programs: the names that answers and logs carry.
@@ -43,6 +45,8 @@ pub enum Code {
     StdinClosed,
     /// See [`Refusal::ShuttingDown`].
     ShuttingDown,
+    /// As many calls are in flight as may, of all or of a kind.
+    TooManyCalls,
     /// See [`Refusal::Internal`].
     Internal,
 }
@@ -67,6 +71,7 @@ impl Code {
             Code::InputUncertain => "INPUT_UNCERTAIN",
             Code::StdinClosed => "STDIN_CLOSED",
             Code::ShuttingDown => "SHUTTING_DOWN",
+            Code::TooManyCalls => "TOO_MANY_CALLS",
             Code::Internal => "INTERNAL",
         }
     }
@@ -150,6 +155,15 @@ pub enum Refusal {
     },
     /// The server is ending.
     ShuttingDown,
+    /// No pattern that can be searched for.
+    Pattern {
+        /// What it was for.
+        purpose: Purpose,
+        /// What is wrong with it.
+        error: PatternError,
+    },
+    /// As many calls wait for a pattern as may.
+    TooManyWaits,
     /// A fault of this program; the text says which for its log.
     Internal(&'static str),
 }
@@ -178,6 +192,8 @@ impl Refusal {
             Refusal::InputUncertain { .. } => Code::InputUncertain,
             Refusal::StdinClosed { .. } => Code::StdinClosed,
             Refusal::ShuttingDown => Code::ShuttingDown,
+            Refusal::Pattern { .. } => Code::InvalidArgument,
+            Refusal::TooManyWaits => Code::TooManyCalls,
             Refusal::Internal(_) => Code::Internal,
         }
     }

@@ -7,17 +7,17 @@
 //!
 //! One case isn't walked: a pattern with `\b` or the like, and a line that isn't ASCII. Such a line is searched anew at each
 //! look as long as it is short, and beyond `SEARCH_ANEW` when it has grown by a quarter or is finished. Of an
-//! unfinished line over `KEPT_BYTES` only the end is kept, so a longer match isn't found.
+//! unfinished line that is too long, or that the other stream broke into too many pieces, only the end is kept, so a longer
+//! match isn't found.
 
 use std::ops::Range;
 
 use super::{
     code_points, floor,
     pattern::{Pattern, Step, Stepper},
+    spliced::Spliced,
 };
 
-/// Unfinished line that is kept, at least, in bytes. Twice as much is the most.
-const KEPT_BYTES: usize = 1 << 20;
 /// Length in bytes up to which a line that can't be walked is searched at each look.
 const SEARCH_ANEW: usize = 64 * 1024;
 /// Text of a match that is shown, in bytes.
@@ -43,11 +43,7 @@ pub struct Matcher {
     /// Matches before it don't count.
     from: u64,
     /// The unfinished line, or its end.
-    line: String,
-    /// Where adjacent code points of the line start: offset and cursor. The first one's offset is 0.
-    pieces: Vec<(usize, u64)>,
-    /// Cursor after the line's last code point.
-    next: u64,
+    line: Spliced,
     /// Where in the line a match may start at the earliest.
     open: usize,
     stepper: Stepper,
@@ -62,9 +58,7 @@ impl Matcher {
     pub fn new(pattern: &Pattern, from: u64) -> Matcher {
         Matcher {
             from,
-            line: String::new(),
-            pieces: Vec::new(),
-            next: 0,
+            line: Spliced::default(),
             open: 0,
             stepper: pattern.stepper(),
             walked: None,
@@ -91,7 +85,7 @@ impl Matcher {
             }
             let skipped = code_points(&context[..line_start]) as u64;
             self.append(cursor + skipped, &context[line_start..]);
-            self.open = self.line.len();
+            self.open = self.line.text().len();
             cursor += code_points(context) as u64;
             text = &text[at..];
         }
@@ -106,7 +100,9 @@ impl Matcher {
             if let Some(range) = pattern.find(text, finished.clone()) {
                 // At the very end is no line yet.
                 if range.start < finished.end {
-                    return Some(found_in(text, &[(0, cursor)], range));
+                    let mut spliced = Spliced::default();
+                    spliced.push(cursor, text);
+                    return Some(found_in(&spliced, range));
                 }
             }
             cursor += code_points(&text[..finished.end]) as u64;
@@ -118,18 +114,19 @@ impl Matcher {
 
     /// Searches the unfinished line as if the text ended with it. To be called when all of the text there is was taken.
     pub fn look(&mut self, pattern: &Pattern) -> Option<Found> {
-        if self.line.len() == self.open {
+        let text = self.line.text();
+        if text.len() == self.open {
             return None;
         }
         let from = match self.walked {
             Some(walked) => walked,
             None => {
-                self.stepper.start(&self.line, self.open);
+                self.stepper.start(text, self.open);
                 self.open
             }
         };
-        self.walked = Some(self.line.len());
-        let step = match self.stepper.walk(&self.line[from..]) {
+        self.walked = Some(text.len());
+        let step = match self.stepper.walk(&text[from..]) {
             Step::Nothing => self.stepper.if_ended(),
             step => step,
         };
@@ -137,14 +134,14 @@ impl Matcher {
             Step::Nothing => false,
             Step::Match => true,
             Step::Unknown => {
-                let len = self.line.len();
+                let len = text.len();
                 len <= SEARCH_ANEW || len - self.searched >= len / 4
             }
         };
         if !due {
             return None;
         }
-        self.searched = self.line.len();
+        self.searched = text.len();
         let found = self.search_line(pattern);
         if found.is_none() {
             // The match that the walk saw started in what was dropped.
@@ -155,64 +152,50 @@ impl Matcher {
 
     /// Cursor of the unfinished line's first code point in which a match may start; `None` when there is none.
     pub fn open_from(&self) -> Option<u64> {
-        (self.line.len() > self.open).then(|| cursor_at(&self.line, &self.pieces, self.open))
+        (self.line.text().len() > self.open).then(|| self.line.cursor_at(self.open))
     }
 
     fn search_line(&self, pattern: &Pattern) -> Option<Found> {
-        let range = pattern.find(&self.line, self.open..self.line.len())?;
+        let text = self.line.text();
+        let range = pattern.find(text, self.open..text.len())?;
         // After its line feed the line is over.
-        let in_line = !(range.is_empty() && self.line[..range.start].ends_with('\n'));
-        in_line.then(|| found_in(&self.line, &self.pieces, range))
+        let in_line = !(range.is_empty() && text[..range.start].ends_with('\n'));
+        in_line.then(|| found_in(&self.line, range))
     }
 
     /// Forgets the unfinished line: what comes next doesn't continue it.
     pub fn break_line(&mut self) {
         self.line.clear();
-        self.pieces.clear();
         self.open = 0;
         self.walked = None;
         self.searched = 0;
     }
 
     fn append(&mut self, cursor: u64, text: &str) {
-        if text.is_empty() {
-            return;
+        self.line.push(cursor, text);
+        let cut = self.line.excess();
+        if cut > 0 {
+            self.line.drop_front(cut);
+            // A character stays before the place where a match may start, since the line doesn't start there.
+            let first = self.line.text().chars().next();
+            let least = first.map_or(0, char::len_utf8);
+            self.open = self.open.saturating_sub(cut).max(least);
+            self.walked = self.walked.and_then(|walked| walked.checked_sub(cut));
+            self.searched = self.searched.saturating_sub(cut);
         }
-        if self.pieces.is_empty() || cursor != self.next {
-            self.pieces.push((self.line.len(), cursor));
-        }
-        self.line.push_str(text);
-        self.next = cursor + code_points(text) as u64;
-        if self.line.len() > 2 * KEPT_BYTES {
-            self.drop_start();
-        }
-    }
-
-    fn drop_start(&mut self) {
-        let cut = floor(&self.line, self.line.len() - KEPT_BYTES);
-        let cursor = cursor_at(&self.line, &self.pieces, cut);
-        let gone = self.pieces.partition_point(|&(at, _)| at <= cut);
-        self.pieces.drain(..gone);
-        for (at, _) in &mut self.pieces {
-            *at -= cut;
-        }
-        self.pieces.insert(0, (0, cursor));
-        self.line.drain(..cut);
-        // A character stays before the place where a match may start, since the line doesn't start there.
-        let least = self.line.chars().next().map_or(0, char::len_utf8);
-        self.open = self.open.saturating_sub(cut).max(least);
-        self.walked = self.walked.and_then(|walked| walked.checked_sub(cut));
-        self.searched = self.searched.saturating_sub(cut);
     }
 }
 
-fn found_in(text: &str, pieces: &[(usize, u64)], range: Range<usize>) -> Found {
-    let start = cursor_at(text, pieces, range.start);
+fn found_in(spliced: &Spliced, range: Range<usize>) -> Found {
+    let text = spliced.text();
+    let start = spliced.cursor_at(range.start);
     let matched = &text[range.clone()];
-    let end = match matched.chars().next_back() {
-        Some(last) => cursor_at(text, pieces, range.end - last.len_utf8()) + 1,
-        None if range.end < text.len() => start + 1,
-        None => start,
+    let end = if !matched.is_empty() {
+        spliced.cursor_after(range.end)
+    } else if range.end < text.len() {
+        start + 1
+    } else {
+        start
     };
     let shown = floor(matched, MAX_MATCH_BYTES);
     Found {
@@ -221,13 +204,6 @@ fn found_in(text: &str, pieces: &[(usize, u64)], range: Range<usize>) -> Found {
         text: matched[..shown].to_owned(),
         clipped: shown < matched.len(),
     }
-}
-
-/// Cursor of the code point at `offset`; at the end of the text the one after the last.
-fn cursor_at(text: &str, pieces: &[(usize, u64)], offset: usize) -> u64 {
-    let index = pieces.partition_point(|&(at, _)| at <= offset) - 1;
-    let (at, cursor) = pieces[index];
-    cursor + code_points(&text[at..offset]) as u64
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod fold;
 pub mod matcher;
 pub mod pattern;
 mod replace;
+pub mod spliced;
 mod time;
 pub mod utf8;
 

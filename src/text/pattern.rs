@@ -30,10 +30,14 @@ use regex_syntax::hir::{
 pub const MAX_PATTERN_BYTES: usize = 4096;
 /// Groups and classes within each other. The rewriting below is recursive.
 const MAX_NESTING: u32 = 100;
-/// Bytes of each compiled automaton. Some ten milliseconds are spent before a pattern is found to be over it.
-const MAX_PROGRAM_BYTES: usize = 1 << 20;
+/// Bytes of each compiled automaton. Some ten milliseconds are spent before a pattern is found to be over it. What a byte
+/// of text costs to search grows with it, too: at worst to a tenth of a millisecond, where `\w+@\w+` takes nanoseconds.
+const MAX_PROGRAM_BYTES: usize = 256 * 1024;
 /// Bytes of states that a lazy automaton keeps before it starts anew.
-const MAX_CACHE_BYTES: usize = 1 << 20;
+const MAX_CACHE_BYTES: usize = 512 * 1024;
+/// What a pattern and its walks over two streams come to hold: four automata, four caches, and half as much again for what
+/// the slower engines need and for what the smallest cache of a large automaton is over its bound.
+pub const MOST_BYTES: usize = 6 * (MAX_PROGRAM_BYTES + MAX_CACHE_BYTES);
 
 /// Why a pattern is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +66,18 @@ pub enum PatternError {
     LineFeed,
 }
 
+/// Refuses a pattern that is too long, which is told without compiling it.
+///
+/// # Errors
+/// [`PatternError::TooLong`].
+pub fn check_length(pattern: &str) -> Result<(), PatternError> {
+    let bytes = pattern.len();
+    if bytes > MAX_PATTERN_BYTES {
+        return Err(PatternError::TooLong { bytes });
+    }
+    Ok(())
+}
+
 /// A compiled pattern.
 #[derive(Clone)]
 pub struct Pattern {
@@ -76,11 +92,7 @@ impl Pattern {
     /// # Errors
     /// See [`PatternError`].
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Pattern, PatternError> {
-        if pattern.len() > MAX_PATTERN_BYTES {
-            return Err(PatternError::TooLong {
-                bytes: pattern.len(),
-            });
-        }
+        check_length(pattern)?;
         let config = syntax::Config::new()
             .case_insensitive(ignore_case)
             .multi_line(true)

@@ -1,11 +1,15 @@
-//! What a reader sees of a log besides its pages: plain lines, and the first match of a pattern.
+//! What a reader sees of a log besides its pages: plain lines, the first match of a pattern, and the lines with
+//! one.
 //!
 //! Everything here works on copies of pieces of the log, and so holds no lock while it works: whoever wants a reading takes one
 //! step after the other, and may let others have their turn in between.
 
+use std::time::Duration;
+
 use crate::arena::{CursorError, LineStart, Page, PageLimits, RecordLog, Stream, Unit};
 
 pub mod excerpt;
+pub mod find;
 pub mod plain;
 pub mod watch;
 
@@ -46,6 +50,36 @@ const PIECE: PageLimits = PageLimits {
     records: usize::MAX,
     unit: Unit::Runs,
 };
+
+/// How much text a step of a search takes: less when the last one was slow, so that no step holds others up for long.
+#[derive(Clone, Copy, Debug)]
+pub struct Stride {
+    /// Bytes of text for the next step.
+    pub bytes: usize,
+}
+
+/// Least text of a step.
+const LEAST_BYTES: usize = 256;
+/// A step that took longer is followed by a smaller one.
+const SLOW: Duration = Duration::from_millis(10);
+
+impl Default for Stride {
+    fn default() -> Self {
+        // Nothing is known yet of how slow the pattern is.
+        Self { bytes: 1024 }
+    }
+}
+
+impl Stride {
+    /// Takes note of how long a step took.
+    pub fn took(&mut self, time: Duration) {
+        self.bytes = if time > SLOW {
+            (self.bytes / 4).max(LEAST_BYTES)
+        } else {
+            (self.bytes * 2).min(PIECE.bytes)
+        };
+    }
+}
 
 /// The runs of a page with their texts.
 fn runs(page: &Page) -> impl Iterator<Item = (u64, Stream, &str)> {

@@ -11,7 +11,11 @@ use clap::{Args, Subcommand};
 
 use crate::{
     arena::{BLOCK_BYTES, max_blocks},
-    config::{self, Config, Finding, Loaded, Severity, limits},
+    config::{
+        self, Config, Finding, Loaded, Severity,
+        limits::{self, Holds},
+    },
+    supervisor::search::SEARCH_BYTES,
 };
 
 mod new;
@@ -66,7 +70,12 @@ fn check(file: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
         }
     };
     report(&warnings, out)?;
-    let plan = limits::plan(&config, max_blocks(config.buffer_bytes), BLOCK_BYTES);
+    let holds = Holds {
+        blocks_per_record: max_blocks(config.buffer_bytes),
+        block_bytes: BLOCK_BYTES,
+        search_bytes: SEARCH_BYTES,
+    };
+    let plan = limits::plan(&config, holds);
     writeln!(
         out,
         "ok: {}, {}, at most {} sessions at once and {} retained",

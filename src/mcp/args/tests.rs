@@ -146,7 +146,7 @@ fn absent_arguments_are_an_empty_object_and_defaults_hold() {
     );
     assert_eq!(read::<Status>(None).unwrap().session_id, None);
     let read_arguments = read::<Read>(Some(r#"{"session_id":"s"}"#)).unwrap();
-    assert_eq!(read_arguments.place(), Ok(Place::Cursor(0)));
+    assert_eq!(read_arguments.place(), Place::Cursor(0));
     assert!(read_arguments.until.is_none());
     assert_eq!(read_arguments.max_bytes.0, 65_536);
     assert_eq!(read_arguments.wait_ms.0, 0);

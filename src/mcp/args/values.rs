@@ -8,8 +8,11 @@ use serde::{
     de::{Error, MapAccess, Unexpected, Visitor},
 };
 
-use super::IdleMs;
-use crate::{arena::Unit, config::limits::MAX_CLIENT_ENV};
+use super::{ContextLines, IdleMs, Matches};
+use crate::{
+    arena::Unit,
+    config::limits::{DEFAULT_MATCHES, MAX_CLIENT_ENV},
+};
 
 /// An integer from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +132,80 @@ impl JsonSchema for Until {
                     "additionalProperties": false
                 }
             ]
+        })
+    }
+}
+
+/// What `find` looks for. Its pattern is compiled later, as that of [`Until`].
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::mcp) struct Find {
+    pub(in crate::mcp) pattern: String,
+    pub(in crate::mcp) context_lines: ContextLines,
+    pub(in crate::mcp) max_matches: Matches,
+    pub(in crate::mcp) ignore_case: bool,
+}
+
+const FIND_MEMBERS: &str = "`pattern`, `context_lines`, `max_matches` or `ignore_case`";
+
+/// By hand, since the derived one takes an array as well, and names of what is wrong only the member.
+impl<'de> Deserialize<'de> for Find {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Find;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object with `pattern`")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Find, A::Error> {
+                let (mut pattern, mut context, mut matches, mut ignore) = (None, None, None, None);
+                while let Some(name) = map.next_key::<String>()? {
+                    let twice = match name.as_str() {
+                        "pattern" => pattern.replace(map.next_value()?).is_some(),
+                        "context_lines" => context.replace(map.next_value()?).is_some(),
+                        "max_matches" => matches.replace(map.next_value()?).is_some(),
+                        "ignore_case" => ignore.replace(map.next_value()?).is_some(),
+                        other => {
+                            return Err(A::Error::custom(format_args!(
+                                "unknown member `{other}`, expected {FIND_MEMBERS}"
+                            )));
+                        }
+                    };
+                    if twice {
+                        return Err(A::Error::custom(format_args!("`{name}` is given twice")));
+                    }
+                }
+                Ok(Find {
+                    pattern: pattern
+                        .ok_or_else(|| A::Error::custom("its member `pattern` is missing"))?,
+                    context_lines: context.unwrap_or_default(),
+                    max_matches: matches.unwrap_or(Bounded(DEFAULT_MATCHES)),
+                    ignore_case: ignore.unwrap_or_default(),
+                })
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+impl JsonSchema for Find {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Find".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let with_default = |mut schema: Schema, default: serde_json::Value| {
+            schema.insert("default".to_owned(), default);
+            schema
+        };
+        json_schema!({
+            "type": "object",
+            "properties": {
+                "pattern": { "type": "string" },
+                "context_lines": with_default(ContextLines::json_schema(generator), 0.into()),
+                "max_matches": with_default(Matches::json_schema(generator), DEFAULT_MATCHES.into()),
+                "ignore_case": { "type": "boolean", "default": false }
+            },
+            "required": ["pattern"],
+            "additionalProperties": false
         })
     }
 }

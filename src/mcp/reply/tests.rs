@@ -4,8 +4,16 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::text::matcher::Found;
-use crate::{session::snapshot::Status, supervisor::refusal::Refusal};
+use crate::{
+    arena::{Page, Run, Unit},
+    mcp::args::Until,
+    session::snapshot::Status,
+    supervisor::{
+        follow::{Reading, Waited},
+        refusal::Refusal,
+    },
+    text::matcher::Found,
+};
 
 fn body_of(result: &CallToolResult) -> String {
     result.content[0].as_text().unwrap().text.clone()

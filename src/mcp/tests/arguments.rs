@@ -56,6 +56,7 @@ fn value_of(schema: &Value) -> BoxedStrategy<Value> {
         }
         Some("boolean") => any::<bool>().prop_map(Value::from).boxed(),
         Some("string") => "(/usr|\\PC{0,20}|a\\x00b)".prop_map(Value::from).boxed(),
+        Some("object") if schema["properties"].is_object() => arguments_of(schema),
         Some("object") => {
             let names = prop_oneof!["[A-Z]{1,3}", "\\PC{0,3}"];
             let values = prop_oneof![9 => "\\PC{0,4}".prop_map(Value::from), 1 => any_value()];
@@ -164,6 +165,15 @@ fn is_contradictory(tool: &str, arguments: &Value) -> bool {
     let pattern = until["pattern"].as_str();
     let plain = arguments["view"] == "plain"
         && (arguments["records"] == "code_points" || pattern.is_some());
+    if given("find") {
+        let other = ["until", "from"].into_iter().any(given)
+            || arguments["view"] == "plain"
+            || arguments["records"] == "code_points"
+            || arguments["wait_ms"].as_u64() > Some(0);
+        let pattern = arguments["find"]["pattern"].as_str();
+        let is_one = |pattern| Pattern::new(pattern, false).is_ok();
+        return other || !pattern.is_some_and(is_one);
+    }
     let for_a_record = !given("until") || until == "record";
     let long = for_a_record && arguments["wait_ms"].as_u64() > Some(2_000);
     let two_places = given("from") && given("cursor");

@@ -1,24 +1,39 @@
 //! Readings of a session's text that take more than one look at it: the session is locked for one piece at a time, and other
 //! calls have their turn in between.
 
-use std::future::Future;
+use std::{
+    future::{Future, ready},
+    ops::ControlFlow,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::task::yield_now;
+use tokio::{task::yield_now, time::sleep};
 
 use super::Handle;
 use crate::{
     arena::{CursorError, LineStart, Page, PageLimits, Stream},
-    session::Session,
+    session::{
+        Session,
+        snapshot::{Output, Status},
+    },
     supervisor::{
         follow::{ReadRequest, Reading},
         refusal::Refusal,
+        search::{self, Purpose, Search},
     },
     view::{
         Progress, Source,
         excerpt::start,
+        find::{Find, FindLimits},
         plain::{Plain, PlainLimits},
     },
 };
+
+/// How long a find may take. Clients give calls up after 60 s, and one that a slow pattern makes wait for its turn has to be
+/// answered, too.
+const FIND_TIME: Duration = Duration::from_secs(20);
 
 impl Source for Session {
     fn page(&self, cursor: u64, limits: PageLimits, out: &mut Page) -> Result<(), CursorError> {
@@ -43,7 +58,110 @@ pub struct PlainReading {
     pub reading: Reading,
 }
 
+/// Lines that were found, with what stands beside them: as it was when the search was done, all at one time.
+#[derive(Debug)]
+pub struct FindReading {
+    /// The search that is done.
+    pub find: Find,
+    /// Cursor of the oldest retained code point.
+    pub base_cursor: u64,
+    /// The session's status.
+    pub status: Status,
+    /// Whether more output may come.
+    pub output: Output,
+    /// Whether anything was ever evicted.
+    pub truncated: bool,
+}
+
+/// A search on its way.
+struct Finding {
+    session: Arc<Session>,
+    find: Find,
+    _place: search::Place,
+}
+
+impl Finding {
+    fn step(&mut self) -> ControlFlow<Result<(), CursorError>> {
+        match self.find.step(&*self.session) {
+            Ok(Progress::More) => ControlFlow::Continue(()),
+            Ok(Progress::Done) => ControlFlow::Break(Ok(())),
+            Err(error) => ControlFlow::Break(Err(error)),
+        }
+    }
+}
+
 impl Handle {
+    /// Compiles a pattern, and takes a place among the searches.
+    ///
+    /// # Errors
+    /// The pattern is none, or as many calls wait for one as may.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the place back.
+    pub async fn prepare(
+        &self,
+        purpose: Purpose,
+        pattern: String,
+        ignore_case: bool,
+    ) -> Result<Search, Refusal> {
+        let searches = &self.shared.searches;
+        searches.prepare(purpose, pattern, ignore_case).await
+    }
+
+    /// Finds the lines with a match from `cursor` on. After [`FIND_TIME`], or when `cut_short` resolves, it answers with what
+    /// it has; the next search then goes on with the rest.
+    ///
+    /// # Cancel safety
+    /// Dropped, the search ends with its turn.
+    pub async fn find(
+        &self,
+        session_id: &str,
+        cursor: u64,
+        limits: FindLimits,
+        search: Search,
+        cut_short: impl Future<Output = ()>,
+    ) -> Result<FindReading, Refusal> {
+        let session = self.shared.table.find(session_id)?;
+        let mut finding = Finding {
+            session: Arc::clone(&session),
+            find: Find::new(search.pattern, cursor, limits),
+            _place: search.place,
+        };
+        let cut_short = pin!(cut_short);
+        let mut over = pin!(async {
+            tokio::select! {
+                () = cut_short => {}
+                () = sleep(FIND_TIME) => {}
+            }
+        });
+        loop {
+            let turn = self.shared.searches.turn(finding, Finding::step);
+            let (back, done) = turn.await?;
+            finding = back;
+            if let Some(done) = done {
+                done?;
+                break;
+            }
+            let is_over = tokio::select! {
+                biased;
+                () = &mut over => true,
+                () = ready(()) => false,
+            };
+            if is_over {
+                finding.find.stop();
+                break;
+            }
+        }
+        let state = session.state();
+        Ok(FindReading {
+            base_cursor: state.log.base_cursor(),
+            status: state.status,
+            output: state.output,
+            truncated: state.log.truncated(),
+            find: finding.find,
+        })
+    }
+
     /// Makes a plain page, after a wait as in [`Handle::read`], within the request's limits.
     ///
     /// # Cancel safety
