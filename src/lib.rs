@@ -104,6 +104,7 @@ pub mod mcp;
 pub mod policy;
 pub mod process;
 pub mod session;
+pub mod spool;
 pub mod supervisor;
 pub mod text;
 pub mod view;

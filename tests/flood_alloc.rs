@@ -187,6 +187,7 @@ fn allocations(case: &Case, backend: Backend) -> (u64, Option<Backtrace>) {
         backend,
         Arc::new(Nursery::start().expect("a nursery")),
         Log::off(),
+        None,
     )
     .expect("an engine");
     let counted = client.block_on(async {

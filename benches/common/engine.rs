@@ -41,7 +41,7 @@ impl Engine {
         adjust(&mut config);
         let nursery = Arc::new(Nursery::start().expect("a nursery"));
         let (handle, io_thread) =
-            Handle::start_engine(config, backend, nursery, Log::off()).expect("an engine");
+            Handle::start_engine(config, backend, nursery, Log::off(), None).expect("an engine");
         let client = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

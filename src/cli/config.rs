@@ -12,7 +12,7 @@ use std::{
 use clap::{Args, Subcommand};
 
 use crate::{
-    arena::{BLOCK_BYTES, max_blocks},
+    arena::{BLOCK_BYTES, MAX_LEAVING, max_blocks},
     config::{self, Config, Finding, Loaded, Severity, limits},
 };
 
@@ -194,7 +194,12 @@ fn check(file: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
         }
     };
     report(&warnings, out)?;
-    let plan = limits::plan(&config, max_blocks(config.buffer_bytes), BLOCK_BYTES);
+    let plan = limits::plan(
+        &config,
+        max_blocks(config.buffer_bytes),
+        MAX_LEAVING,
+        BLOCK_BYTES,
+    );
     writeln!(
         out,
         "ok: {}, {}, at most {} sessions at once and {} retained",

@@ -15,13 +15,16 @@ use tokio::{
 };
 
 use crate::{
-    arena::{Page, PageLimits, Stream, Unit},
+    arena::{CursorError, Page, PageLimits, Stream, Unit},
     config::limits::{MAX_PAGE_BYTES, MAX_PAGE_RECORDS},
     session::{
         Session, State,
         snapshot::{Output, Snapshot, Status},
     },
-    supervisor::refusal::Refusal,
+    supervisor::{
+        reach::{Seen, Text},
+        refusal::Refusal,
+    },
     text::{matcher::Found, pattern::Pattern},
     view::{
         excerpt::{Excerpt, Gap, excerpt, line_feeds, start},
@@ -155,12 +158,12 @@ pub(super) async fn read(
         Until::End => {
             check(session, place)?;
             let waited = until_settled(session, &mut clock).await;
-            Ok(read_now(session, place, limits, waited, page))
+            Ok(read_now(session, place, limits, waited, page).await)
         }
         Until::Idle(quiet) => {
             check(session, place)?;
             let waited = until_idle(session, quiet, &mut clock).await;
-            Ok(read_now(session, place, limits, waited, page))
+            Ok(read_now(session, place, limits, waited, page).await)
         }
         Until::Pattern(pattern) => {
             until_match(session, place, limits, *pattern, &mut clock, page).await
@@ -198,17 +201,14 @@ async fn until_record<C: Future<Output = ()>>(
         tokio::pin!(changed);
         // Registered before the look, or what comes between the two would be missed.
         changed.as_mut().enable();
-        {
-            let state = session.state();
-            fill(&state, place, limits, page)?;
-            let waited = match (page.runs.is_empty(), state.output) {
-                (false, _) => Some(Waited::Record),
-                (true, Output::Complete | Output::Incomplete) => Some(Waited::End),
-                (true, Output::Open) => clock.over.then_some(Waited::Timeout),
-            };
-            if let Some(waited) = waited {
-                return Ok(reading(&state, waited));
-            }
+        let seen = fill(&mut Text::of(session), place, limits, page).await?;
+        let waited = match (page.runs.is_empty(), seen.output) {
+            (false, _) => Some(Waited::Record),
+            (true, Output::Complete | Output::Incomplete) => Some(Waited::End),
+            (true, Output::Open) => clock.over.then_some(Waited::Timeout),
+        };
+        if let Some(waited) = waited {
+            return Ok(reading(seen, waited));
         }
         clock.wait_for(changed).await;
     }
@@ -280,41 +280,38 @@ async fn until_match<C: Future<Output = ()>>(
     clock: &mut Clock<'_, C>,
     page: &mut Page,
 ) -> Result<Reading, Refusal> {
-    let (from, mut at, there) = {
-        let state = session.state();
-        fill(&state, place, limits, page)?;
-        let from = match place {
-            Place::Cursor(cursor) => cursor,
-            Place::Tail => start(page),
-        };
-        let context = PageLimits {
-            bytes: CONTEXT_BYTES,
-            ..whole_pages()
-        };
-        let mut before = Page::default();
-        state.log.page_back(from, 0, context, &mut before)?;
-        (from, start(&before), state.log.next_cursor())
+    let mut text = Text::of(session);
+    let there = fill(&mut text, place, limits, page).await?.next;
+    let from = match place {
+        Place::Cursor(cursor) => cursor,
+        Place::Tail => start(page),
     };
+    let mut searched = Page::default();
+    let context = PageLimits {
+        bytes: CONTEXT_BYTES,
+        ..whole_pages()
+    };
+    let before = text.page_back(Some(from), 0, context, &mut searched).await;
+    let mut at = before.map_or(from, |_| start(&searched));
     let mut watch = Watch::new(pattern, from);
     let mut unsearched = 0;
-    let mut searched = Page::default();
     loop {
         let changed = session.changed.notified();
         tokio::pin!(changed);
         changed.as_mut().enable();
-        let output = {
-            let state = session.state();
-            let base = state.log.base_cursor();
-            if at < base {
-                unsearched += base.saturating_sub(at.max(from));
-                at = base;
+        let output = loop {
+            match text.page(at, whole_pages(), &mut searched).await {
+                Ok(seen) => break seen.output,
+                Err(CursorError::Expired { base, .. }) => {
+                    unsearched += base.saturating_sub(at.max(from));
+                    at = base;
+                }
+                Err(invalid) => return Err(invalid.into()),
             }
-            state.log.page(at, whole_pages(), &mut searched)?;
-            state.output
         };
         at = searched.next_cursor;
         if let Some((stream, found)) = watch.see(&searched) {
-            let mut reading = read_match(session, from, limits, found.end, page);
+            let mut reading = read_match(session, from, limits, found.end, page).await;
             reading.omitted = count_before(session, from, page, &mut searched).await;
             reading.found = Some((stream, found));
             reading.unsearched = unsearched;
@@ -336,29 +333,30 @@ async fn until_match<C: Future<Output = ()>>(
             }
             continue;
         };
-        let mut reading = read_now(session, place, limits, waited, page);
+        let mut reading = read_now(session, place, limits, waited, page).await;
         reading.unsearched = unsearched;
         return Ok(reading);
     }
 }
 
 /// The page that ends with a match, as much as fits of what lies between `from` and its end.
-fn read_match(
+async fn read_match(
     session: &Session,
     from: u64,
     limits: PageLimits,
     end: u64,
     page: &mut Page,
 ) -> Reading {
-    let state = session.state();
-    if state.log.page_back(end, from, limits, page).is_err() {
+    let mut text = Text::of(session);
+    let seen = match text.page_back(Some(end), from, limits, page).await {
+        Ok(seen) => seen,
         // Evicted already.
-        fill_from_base(&state, limits, page);
-    }
-    reading(&state, Waited::Pattern)
+        Err(_) => text.page_at_base(limits, page).await,
+    };
+    reading(seen, Waited::Pattern)
 }
 
-/// Counts the retained text between `from` and the start of `page`, by pages, so that nobody waits for it.
+/// Counts the readable text between `from` and the start of `page`, by pages, so that nobody waits for it.
 async fn count_before(
     session: &Session,
     from: u64,
@@ -366,41 +364,33 @@ async fn count_before(
     scratch: &mut Page,
 ) -> Option<Gap> {
     let to = start(page);
-    let from = from.max(page.base_cursor);
-    let mut gap = Gap {
+    let none_from = |from| Gap {
         from,
         to,
         bytes: 0,
         lines: 0,
     };
-    let mut at = from;
+    let mut gap = none_from(from.max(page.base_cursor));
+    let mut at = gap.from;
+    let mut text = Text::of(session);
     while at < to {
-        {
-            let state = session.state();
-            let base = state.log.base_cursor();
-            if base > at {
+        let limits = PageLimits {
+            bytes: MAX_PAGE_BYTES,
+            records: usize::try_from(to - at).unwrap_or(usize::MAX),
+            unit: Unit::CodePoints,
+        };
+        match text.page(at, limits, scratch).await {
+            Ok(_) => {
+                gap.bytes += scratch.text.len() as u64;
+                gap.lines += line_feeds(scratch);
+                at = scratch.next_cursor;
+            }
+            Err(CursorError::Expired { base, .. } | CursorError::Invalid { base, .. }) => {
                 // What was counted is gone by now, so the text that is left out starts later.
                 at = base.min(to);
-                gap = Gap {
-                    from: at,
-                    bytes: 0,
-                    lines: 0,
-                    ..gap
-                };
-                continue;
+                gap = none_from(at);
             }
-            // So few code points fit whatever they are.
-            let end = to.min(at + MAX_PAGE_BYTES as u64 / 4);
-            let limits = PageLimits {
-                records: usize::MAX,
-                ..whole_pages()
-            };
-            let counted = state.log.page_back(end, at, limits, scratch);
-            counted.expect("both cursors are retained");
         }
-        gap.bytes += scratch.text.len() as u64;
-        gap.lines += line_feeds(scratch);
-        at = scratch.next_cursor;
         yield_now().await;
     }
     (gap.from < gap.to).then_some(gap)
@@ -411,49 +401,42 @@ fn check(session: &Session, place: Place) -> Result<(), Refusal> {
     let Place::Cursor(cursor) = place else {
         return Ok(());
     };
-    let limits = PageLimits {
-        bytes: 4,
-        ..whole_pages()
-    };
-    let state = session.state();
-    Ok(state.log.page(cursor, limits, &mut Page::default())?)
+    Ok(Text::of(session).check(cursor)?)
 }
 
-/// The page at `place`, or from the oldest retained text on when its cursor has expired.
-fn read_now(
+/// The page at `place`, or from the oldest readable text on when its cursor has expired.
+async fn read_now(
     session: &Session,
     place: Place,
     limits: PageLimits,
     waited: Waited,
     page: &mut Page,
 ) -> Reading {
-    let state = session.state();
-    if fill(&state, place, limits, page).is_err() {
-        fill_from_base(&state, limits, page);
-    }
-    reading(&state, waited)
-}
-
-fn fill(state: &State, place: Place, limits: PageLimits, page: &mut Page) -> Result<(), Refusal> {
-    let log = &state.log;
-    let filled = match place {
-        Place::Cursor(cursor) => log.page(cursor, limits, page),
-        Place::Tail => log.page_back(log.next_cursor(), 0, limits, page),
+    let mut text = Text::of(session);
+    let seen = match fill(&mut text, place, limits, page).await {
+        Ok(seen) => seen,
+        Err(_) => text.page_at_base(limits, page).await,
     };
-    Ok(filled?)
+    reading(seen, waited)
 }
 
-fn fill_from_base(state: &State, limits: PageLimits, page: &mut Page) {
-    let base = state.log.base_cursor();
-    let filled = state.log.page(base, limits, page);
-    filled.expect("the oldest retained cursor is one");
+async fn fill(
+    text: &mut Text<'_>,
+    place: Place,
+    limits: PageLimits,
+    page: &mut Page,
+) -> Result<Seen, CursorError> {
+    match place {
+        Place::Cursor(cursor) => text.page(cursor, limits, page).await,
+        Place::Tail => text.page_back(None, 0, limits, page).await,
+    }
 }
 
-fn reading(state: &State, waited: Waited) -> Reading {
+fn reading(seen: Seen, waited: Waited) -> Reading {
     Reading {
-        status: state.status,
-        output: state.output,
-        truncated: state.log.truncated(),
+        status: seen.status,
+        output: seen.output,
+        truncated: seen.base > 0,
         waited,
         found: None,
         omitted: None,

@@ -3,6 +3,7 @@
 //! - `handle` is what the request thread holds: five operations, each a short look under a lock or a request left
 //!   for the I/O thread
 //! - `follow` is reading: pages, and waiting for an end, a pattern or silence
+//! - `reach` finds text in memory and in the spool
 //! - `table` keeps the limits and the retained sessions
 //! - `engine` is the I/O thread
 //! - `refusal` says why something was not done, and by which name
@@ -11,6 +12,7 @@
 pub mod engine;
 pub mod follow;
 pub mod handle;
+mod reach;
 pub mod refusal;
 pub mod table;
 mod trail;

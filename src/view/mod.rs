@@ -40,8 +40,8 @@ pub enum Progress {
     Done,
 }
 
-/// What is copied out of the log in one step.
-const PIECE: PageLimits = PageLimits {
+/// What is copied out of the log in one step of a reading.
+pub const PIECE: PageLimits = PageLimits {
     bytes: 64 * 1024,
     records: usize::MAX,
     unit: Unit::Runs,

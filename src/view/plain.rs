@@ -95,6 +95,15 @@ struct Back {
     until: u64,
 }
 
+/// What a page takes from its source in the next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// [`Source::page`] at this cursor.
+    Page(u64),
+    /// [`Source::line_start`] of this stream and cursor.
+    LineStart(Stream, u64),
+}
+
 /// Whether a line found room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
@@ -169,6 +178,15 @@ impl Plain {
             back: None,
             piece: Page::default(),
             joint: None,
+        }
+    }
+
+    /// The one look at the source that the next step takes, for who has to fetch it first.
+    pub fn look(&self) -> Look {
+        match self.back {
+            Some(back) if back.found => Look::Page(back.at),
+            Some(back) => Look::LineStart(back.stream, back.at),
+            None => Look::Page(self.seen),
         }
     }
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::spool::SpoolState;
 use crate::text::matcher::Found;
 use crate::{session::snapshot::Status, supervisor::refusal::Refusal};
 
@@ -31,6 +32,7 @@ fn example() -> Snapshot {
         output_bytes: 0,
         output: Output::Open,
         truncated: false,
+        spool: SpoolState::Off,
         cpu_ms: None,
         max_rss_bytes: None,
     }
@@ -45,7 +47,7 @@ fn a_snapshot_has_every_field_in_order_and_nulls_for_what_is_absent() {
             r#""exit_code":null,"exit_signal":null,"termination_reason":null,"stdin_closed":false,"#,
             r#""input_uncertain":false,"base_cursor":0,"next_cursor":7,"created_at":"2023-11-14T22:13:20.004Z","#,
             r#""last_activity_at":"2023-11-14T22:13:21.000Z","output_complete":false,"output_incomplete":false,"#,
-            r#""ended_at":null,"cpu_ms":null,"max_rss_bytes":null,"truncated":false}"#
+            r#""ended_at":null,"cpu_ms":null,"max_rss_bytes":null,"truncated":false,"spool_state":"off"}"#
         )
     );
 }

@@ -1,32 +1,59 @@
 //! Readings of a session's text that take more than one look at it: the session is locked for one piece at a time, and other
 //! calls have their turn in between.
 
-use std::future::Future;
+use std::{cell::RefCell, future::Future};
 
 use tokio::task::yield_now;
 
 use super::Handle;
 use crate::{
     arena::{CursorError, LineStart, Page, PageLimits, Stream},
-    session::Session,
     supervisor::{
         follow::{ReadRequest, Reading},
+        reach::Text,
         refusal::Refusal,
     },
     view::{
-        Progress, Source,
+        PIECE, Progress, Source,
         excerpt::start,
-        plain::{Plain, PlainLimits},
+        plain::{Look, Plain, PlainLimits},
     },
 };
 
-impl Source for Session {
-    fn page(&self, cursor: u64, limits: PageLimits, out: &mut Page) -> Result<(), CursorError> {
-        self.state().log.page(cursor, limits, out)
+/// The answer to a look that a reading was about to take, since fetching it may have to wait.
+enum Answer {
+    Page(RefCell<Page>, Result<(), CursorError>),
+    LineStart(LineStart),
+}
+
+impl Answer {
+    async fn to(look: Look, text: &mut Text<'_>, mut page: Page) -> Answer {
+        match look {
+            Look::Page(cursor) => {
+                let taken = text.page(cursor, PIECE, &mut page).await.map(drop);
+                Answer::Page(RefCell::new(page), taken)
+            }
+            Look::LineStart(stream, cursor) => {
+                Answer::LineStart(text.line_start(stream, cursor).await)
+            }
+        }
+    }
+}
+
+impl Source for Answer {
+    fn page(&self, _: u64, _: PageLimits, out: &mut Page) -> Result<(), CursorError> {
+        let Answer::Page(page, taken) = self else {
+            unreachable!("a reading takes the look that it said")
+        };
+        std::mem::swap(&mut *page.borrow_mut(), out);
+        *taken
     }
 
-    fn line_start(&self, stream: Stream, cursor: u64) -> LineStart {
-        self.state().log.line_start(stream, cursor)
+    fn line_start(&self, _: Stream, _: u64) -> LineStart {
+        let Answer::LineStart(start) = self else {
+            unreachable!("a reading takes the look that it said")
+        };
+        *start
     }
 }
 
@@ -63,17 +90,26 @@ impl Handle {
         let session = self.shared.table.find(session_id)?;
         // Where the raw page starts: at the cursor, at the tail's start, or at what is left after a long wait.
         let mut plain = Plain::new(start(&page), limits);
-        while plain.step(&*session)? == Progress::More {
+        let mut text = Text::of(&session);
+        loop {
+            let answer = Answer::to(plain.look(), &mut text, std::mem::take(&mut page)).await;
+            let progress = plain.step(&answer)?;
+            if let Answer::Page(used, _) = answer {
+                page = used.into_inner();
+            }
+            if progress == Progress::Done {
+                break;
+            }
             yield_now().await;
         }
-        let state = session.state();
-        reading.status = state.status;
-        reading.output = state.output;
-        reading.truncated = state.log.truncated();
+        let now = text.now();
+        reading.status = now.status;
+        reading.output = now.output;
+        reading.truncated = now.base > 0;
         Ok(PlainReading {
             plain,
-            base_cursor: state.log.base_cursor(),
-            end_cursor: state.log.next_cursor(),
+            base_cursor: now.base,
+            end_cursor: now.next,
             reading,
         })
     }
