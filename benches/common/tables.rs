@@ -109,6 +109,13 @@ const GOALS: &[(&str, &str, &str, &str)] = &[
         "0.7 of posix_spawn",
     ),
     (
+        "spool",
+        "64 KiB writes kept whole",
+        "speed",
+        "0.9 of a file",
+    ),
+    ("spool", "64 KiB page at a random cursor", "p99", "2"),
+    (
         "real_job",
         "cargo build -v of schemars",
         "whole build",
@@ -124,6 +131,8 @@ const RATIOS: &[(&str, &str, &str)] = &[
     ("spawn", "epoll", "posix_spawn"),
     ("real_job", "uring", "file"),
     ("real_job", "epoll", "file"),
+    ("spool", "uring", "file"),
+    ("spool", "epoll", "file"),
     ("utf8", "ours", "std"),
 ];
 

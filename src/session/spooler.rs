@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use tokio::time::sleep;
 
 use crate::{
+    arena::BLOCK_BYTES,
     config::limits::SPOOL_WRITE_BLOCKS,
     io::{Segment, shield_from_size_limits},
     session::{Session, io_thread::IoThread, snapshot::Output},
@@ -41,6 +42,10 @@ pub async fn run(session: Arc<Session>, spool: Arc<Spooled>, thread: Rc<IoThread
     let mut buffer = Vec::new();
     loop {
         buffer.clear();
+        if spooler.session.state().log.full_leaving() > 0 {
+            // All at once, so that a flood grows nothing later.
+            buffer.reserve_exact(SPOOL_WRITE_BLOCKS * BLOCK_BYTES);
+        }
         let taken = spooler.take(&mut buffer);
         if taken.is_empty() {
             if spooler.session.state().output != Output::Open {

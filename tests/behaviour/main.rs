@@ -28,6 +28,7 @@ mod sandbox;
 mod server_killed;
 mod shutdown;
 mod shutdown_under_load;
+mod spool;
 mod start_policy;
 mod streams;
 mod unprivileged;
