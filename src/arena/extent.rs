@@ -16,8 +16,9 @@
 
 use super::code_points::{advance, ceil, count, floor};
 use super::slab::{BLOCK_BYTES, Block};
-use super::slot::{HEADER_BYTES, Header};
 use super::{Page, PageLimits, Run, Stream, Unit};
+
+mod stored;
 
 /// Bytes of one directory entry.
 const ENTRY_BYTES: usize = 2;
@@ -80,54 +81,6 @@ impl Extent {
     /// The same, with the first `reserved` bytes of the block left alone.
     pub(super) fn empty_behind(reserved: usize, block: Block, stream: Stream, base: u64) -> Extent {
         Extent::adopted(block, stream, reserved, reserved, base, 0)
-    }
-
-    /// The extent that [`Extent::encode`] made `slot` of, whose text is UTF-8 of as many code points as its header says
-    /// and doesn't reach into the directory. `None` when the directory doesn't fit the text.
-    pub(super) fn stored(slot: Box<[u8]>, header: &Header) -> Option<Extent> {
-        let mut extent = Extent {
-            store: Store::Heap(slot),
-            base: header.base,
-            code_points: header.code_points,
-            head: HEADER_BYTES,
-            end: header.end,
-            entries: header.entries,
-            gone: 0,
-            front_start: HEADER_BYTES,
-            front_stream: header.stream,
-            last_start: HEADER_BYTES,
-            last_stream: header.stream,
-        };
-        for index in 0..header.entries {
-            let run = extent.entry(index);
-            let start = extent.last_start + run;
-            let text = extent.store.bytes();
-            if run == 0 || start >= header.end || floor(&text[..header.end], start) != start {
-                return None;
-            }
-            extent.last_start = start;
-            extent.last_stream = other(extent.last_stream);
-        }
-        Some(extent)
-    }
-
-    /// Adds the extent, made by [`Extent::empty_behind`] a header and never evicted from, to `out` as a slot.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        assert_eq!(
-            (self.head, self.gone),
-            (HEADER_BYTES, 0),
-            "whole, behind a header"
-        );
-        let at = out.len();
-        out.extend_from_slice(self.store.bytes());
-        let header = Header {
-            base: self.base,
-            code_points: self.code_points,
-            end: self.end,
-            entries: self.entries,
-            stream: self.front_stream,
-        };
-        header.write(&mut out[at..]);
     }
 
     /// Shows the retained text run by run, each with the cursor of its first code point.
