@@ -149,7 +149,9 @@ fn config(case: &Case) -> Config {
 }
 
 /// Follows the session until its log ends at `target` or later, and returns where it ends.
-async fn follow(handle: &Handle, session: &str, target: u64) -> u64 {
+///
+/// What a spool holds is read by threads that work for the client, so then its end is looked at, which is in memory.
+async fn follow(handle: &Handle, session: &str, target: u64, spooled: bool) -> u64 {
     let limits = PageLimits {
         bytes: 4,
         records: 1,
@@ -162,11 +164,18 @@ async fn follow(handle: &Handle, session: &str, target: u64) -> u64 {
             return now.next_cursor;
         }
         assert!(!now.status.is_final(), "the flood ended: {now:?}");
+        let (place, until, wait) = if spooled {
+            let idle = Until::Idle(Duration::from_secs(2));
+            (Place::Tail, idle, Duration::from_millis(2))
+        } else {
+            let next = Place::Cursor(now.next_cursor);
+            (next, Until::Record, Duration::from_secs(2))
+        };
         let request = ReadRequest {
-            place: Place::Cursor(now.next_cursor),
+            place,
             limits,
-            until: Until::Record,
-            wait: Duration::from_secs(2),
+            until,
+            wait,
         };
         let read = handle.read(session, request, pending(), &mut page);
         match read.await {
@@ -184,6 +193,7 @@ fn allocations(
     flood: u64,
     spool: Option<Spool>,
 ) -> (u64, Option<Backtrace>) {
+    let spooled = spool.is_some();
     let store = spool
         .as_ref()
         .map(|spool| Store::open(spool).expect("a spool"));
@@ -214,10 +224,10 @@ fn allocations(
             .await
             .unwrap_or_else(|refusal| panic!("{}: {refusal:?}", case.name));
         let session = started.snapshot.session_id;
-        let warm = follow(&handle, &session, WARM_UP).await;
+        let warm = follow(&handle, &session, WARM_UP, spooled).await;
         ALLOCATIONS.store(0, Ordering::Relaxed);
         ARMED.store(true, Ordering::Relaxed);
-        follow(&handle, &session, warm + flood).await;
+        follow(&handle, &session, warm + flood, spooled).await;
         ARMED.store(false, Ordering::Relaxed);
         handle.shut_down(Duration::ZERO).await;
         ALLOCATIONS.load(Ordering::Relaxed)

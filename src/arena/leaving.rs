@@ -17,7 +17,7 @@ pub const CROWDED: usize = 8;
 
 /// Most blocks of one session's text on its way to a file. Beyond [`CROWDED`] there is room for what two enlarged pipes
 /// still hold when their writers are gone.
-pub const MAX_LEAVING: usize = 20;
+pub const MAX_LEAVING: usize = 28;
 
 /// See the module.
 #[derive(Debug)]

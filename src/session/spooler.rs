@@ -214,3 +214,6 @@ impl Spooler {
         self.session.spool_moved.notify_waiters();
     }
 }
+
+#[cfg(test)]
+mod tests;
