@@ -24,7 +24,7 @@ const MAGIC: [u8; 4] = *b"SGs1";
 pub struct Slot(Extent);
 
 impl Slot {
-    /// Takes what [`encode`] made. `None` when it is anything else: then the file was changed or is broken.
+    /// Takes what `RecordLog::encode_leaving` made. `None` when it is anything else: then the file was changed or is broken.
     pub fn decode(bytes: Box<[u8]>) -> Option<Slot> {
         let header = Header::read(&bytes)?;
         let is_whole = bytes.len() == BLOCK_BYTES

@@ -7,7 +7,7 @@ use crate::arena::{
 };
 
 impl Extent {
-    /// The extent that [`Extent::encode`] made `slot` of, whose text is UTF-8 of as many code points as its header says
+    /// The extent that `encode` made `slot` of, whose text is UTF-8 of as many code points as its header says
     /// and doesn't reach into the directory. `None` when the directory doesn't fit the text.
     pub(in crate::arena) fn stored(slot: Box<[u8]>, header: &Header) -> Option<Extent> {
         let mut extent = Extent {
