@@ -14,9 +14,9 @@
 //!                                                          the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · unserved · server
 //!                                                          the wire
-//! supervisor   handle · launchers · follow · search · table · engine · refusal · trail    all sessions
-//! session      lifecycle · driver · pump · pace · input · io_thread · state · snapshot    one session
-//! policy  process  audit  demo  view                       what may run · one child · what was done · the demo profiles · readings of a log
+//! supervisor   handle · launchers · follow · reach · search · table · engine · refusal · trail    all sessions
+//! session      lifecycle · driver · pump · pace · input · spooler · io_thread · state · snapshot    one session
+//! policy  process  audit  demo  view  spool                what may run · one child · what was done · the demo profiles · readings of a log · its files
 //! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
 //! contain      enter · filter · offered · ruleset          what the kernel can keep a command from
 //! ```
@@ -43,6 +43,8 @@
 //!   on a dead network mount. Its caller is told after a while, and while as many hang as may, further ones are refused.
 //! - Two **search threads** (`supervisor/search.rs`) compile and match patterns, some milliseconds of one search after some of
 //!   another, on copies of pieces of the log. A slow pattern holds up searches, and nothing else.
+//! - The **disk threads**, when the Owner keeps a spool, open, read and remove its files (and write them, on epoll): a disk that
+//!   hangs holds up whoever asks for text on it and nobody else.
 //! - The **audit thread** appends to the Owner's log, when one is kept. Whoever has something to tell leaves a line in a
 //!   bounded queue; a disk that hangs holds up this thread only.
 //!
@@ -64,15 +66,20 @@
 //! as an extent, or copies a small read into its tail block → evicts → wakes whoever waits. Nothing on this way allocates
 //! once the log is warm.
 //!
+//! With a spool, what is evicted is packed into blocks beside the log (`arena::leaving`) → `session::spooler` copies full ones and has
+//! the ring write them → they leave memory and enter the spool's catalogue under one lock. While too many wait, the pump
+//! doesn't read.
+//!
 //! # The way of a `terminal_read`
 //!
-//! `mcp::frame` → `mcp::tools` → `supervisor::handle` finds the session → `RecordLog::page` under the lock, one copy →
-//! `mcp::reply` serialises it once → `mcp::transport` writes it. The pipe's pending read is never touched.
+//! `mcp::frame` → `mcp::tools` → `supervisor::handle` finds the session → `supervisor::reach`: `RecordLog::page` under the lock,
+//! one copy, behind slots that a disk thread has read when the text is older → `mcp::reply` serialises it once → `mcp::transport` writes it. The pipe's pending read is never touched.
 //!
 //! # Invariants
 //!
 //! - **I1** A session's retained text is within its byte and record budgets after every append, and what was evicted
-//!   is exactly the oldest code points, as many as needed.
+//!   is exactly the oldest code points, as many as needed. With a spool, what was evicted stays readable, in at most a constant
+//!   number of blocks more and then in files.
 //! - **I2** A `Block` has one owner: a pump, the kernel during a read, an extent, or the slab's free list.
 //! - **I3** The slab never runs out: its size is the sum over all sessions of the most blocks that each can hold.
 //! - **I4** Every extent holds valid UTF-8 and whole code points only.
@@ -110,6 +117,7 @@ pub mod mcp;
 pub mod policy;
 pub mod process;
 pub mod session;
+pub mod spool;
 pub mod supervisor;
 pub mod text;
 pub mod view;

@@ -18,14 +18,18 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("audit", &["config", "text"]),
     ("demo", &["config"]),
     ("view", &["arena", "text"]),
+    ("spool", &["arena", "config", "io"]),
     (
         "session",
-        &["arena", "config", "io", "process", "policy", "text"],
+        &[
+            "arena", "config", "io", "process", "policy", "spool", "text",
+        ],
     ),
     (
         "supervisor",
         &[
-            "arena", "audit", "config", "io", "process", "policy", "text", "session", "view",
+            "arena", "audit", "config", "io", "process", "policy", "text", "session", "spool",
+            "view",
         ],
     ),
     (
@@ -37,6 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "policy",
             "process",
             "session",
+            "spool",
             "supervisor",
             "text",
             "view",
@@ -54,6 +59,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "policy",
             "process",
             "session",
+            "spool",
             "supervisor",
             "mcp",
         ],

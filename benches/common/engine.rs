@@ -15,6 +15,7 @@ use sluicegate::{
     io::Backend,
     process::Nursery,
     session::snapshot::{Output, Snapshot},
+    spool::Store,
     supervisor::handle::{Handle, StartRequest},
 };
 
@@ -41,8 +42,12 @@ impl Engine {
         config.default_timeout_ms = config.max_timeout_ms;
         adjust(&mut config);
         let nursery = Arc::new(Nursery::start().expect("a nursery"));
+        let store = config
+            .spool
+            .as_ref()
+            .map(|spool| Store::open(spool).expect("a spool"));
         let (handle, io_thread) =
-            Handle::start_engine(config, backend, nursery, Log::off()).expect("an engine");
+            Handle::start_engine(config, backend, nursery, Log::off(), store).expect("an engine");
         let client = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

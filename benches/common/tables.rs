@@ -118,6 +118,13 @@ const GOALS: &[(&str, &str, &str, &str)] = &[
         "0.7 of posix_spawn",
     ),
     (
+        "spool",
+        "64 KiB writes kept whole",
+        "speed",
+        "0.9 of a file",
+    ),
+    ("spool", "64 KiB page at a random cursor", "p99", "2"),
+    (
         "real_job",
         "cargo build -v of schemars",
         "whole build",
@@ -135,6 +142,8 @@ const RATIOS: &[(&str, &str, &str)] = &[
     ("real_job", "epoll", "file"),
     ("search", "ours", "rg"),
     ("search", "ours", "slice"),
+    ("spool", "uring", "file"),
+    ("spool", "epoll", "file"),
     ("utf8", "ours", "std"),
 ];
 

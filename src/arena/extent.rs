@@ -18,6 +18,8 @@ use super::code_points::{advance, ceil, count, floor};
 use super::slab::{BLOCK_BYTES, Block};
 use super::{Page, PageLimits, Run, Stream, Unit};
 
+mod stored;
+
 /// Bytes of one directory entry.
 const ENTRY_BYTES: usize = 2;
 
@@ -73,7 +75,33 @@ impl Store {
 impl Extent {
     /// An extent without text, to be given some at once (E1).
     pub(super) fn empty(block: Block, stream: Stream, base: u64) -> Extent {
-        Extent::adopted(block, stream, 0, 0, base, 0)
+        Extent::empty_behind(0, block, stream, base)
+    }
+
+    /// The same, with the first `reserved` bytes of the block left alone.
+    pub(super) fn empty_behind(reserved: usize, block: Block, stream: Stream, base: u64) -> Extent {
+        Extent::adopted(block, stream, reserved, reserved, base, 0)
+    }
+
+    /// Shows the retained text run by run, each with the cursor of its first code point.
+    pub(super) fn each_run(&self, mut see: impl FnMut(Stream, &[u8], u64)) {
+        self.runs_until(self.end, &mut see);
+    }
+
+    /// [`Extent::each_run`], up to offset `to` of the block.
+    fn runs_until(&self, to: usize, see: &mut impl FnMut(Stream, &[u8], u64)) {
+        let bytes = self.store.bytes();
+        let (mut start, mut cursor) = (self.head, self.base);
+        for (stream, end) in self.run_ends() {
+            let end = end.min(to);
+            if start >= end {
+                continue;
+            }
+            let run = &bytes[start..end];
+            see(stream, run, cursor);
+            cursor += self.count(run) as u64;
+            start = end;
+        }
     }
 
     /// An extent of the text that already lies in `block`.
@@ -165,8 +193,14 @@ impl Extent {
     }
 
     /// Evicts the fewest oldest code points that make at least `bytes` bytes and at least
-    /// `code_points` code points, both less than the extent has. Returns the bytes evicted.
-    pub(super) fn evict(&mut self, bytes: usize, code_points: usize) -> usize {
+    /// `code_points` code points, both less than the extent has. Returns the bytes evicted, after they were shown to `see`
+    /// run by run, each with the cursor of its first code point.
+    pub(super) fn evict(
+        &mut self,
+        bytes: usize,
+        code_points: usize,
+        mut see: Option<impl FnMut(Stream, &[u8], u64)>,
+    ) -> usize {
         assert!(bytes < self.len() && code_points < self.code_points);
         let text = &self.store.bytes()[self.head..self.end];
         let (evicted, evicted_code_points) = if self.is_ascii() {
@@ -187,6 +221,9 @@ impl Extent {
                 (cut + further, code_points)
             }
         };
+        if let Some(see) = &mut see {
+            self.runs_until(self.head + evicted, see);
+        }
         self.head += evicted;
         self.base += evicted_code_points as u64;
         self.code_points -= evicted_code_points;

@@ -4,12 +4,16 @@
 
 mod code_points;
 mod extent;
+mod leaving;
 mod record_log;
 mod slab;
+mod slot;
 mod survey;
 
+pub use leaving::{CROWDED, MAX_LEAVING};
 pub use record_log::{RecordLog, max_blocks};
 pub use slab::{BLOCK_BYTES, Block, READ_BYTES, Slab};
+pub use slot::{HEADER_BYTES, Slot, slot_base};
 pub use survey::Survey;
 
 /// Which of a child's two output pipes a code point came from.

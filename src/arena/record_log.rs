@@ -11,6 +11,9 @@
 //! of no more than an extent or two. A page that starts deep in a block of many short runs walks
 //! over the directory entries before it.
 //!
+//! A log may be told to [keep what leaves](RecordLog::keep_leaving) the budget until a file has it. That text is then
+//! packed into blocks of its own, which are pages' text like any other, and handed over block by block.
+//!
 //! L1: `retained` is the sum of the extents' bytes and at most `budget.bytes`.
 //! L2: extents follow each other without a gap, and the last one ends at `next`.
 //! L3: `next - base` is at most `budget.records`.
@@ -19,9 +22,13 @@ use std::collections::VecDeque;
 
 use super::code_points::{ceil, count, floor};
 use super::extent::{Extent, Reach};
+use super::leaving::Leaving;
 use super::slab::{BLOCK_BYTES, Block, Slab};
+use super::slot::Slot;
 use super::survey::Survey;
 use super::{Budget, CursorError, LineStart, Page, PageLimits, Stream};
+
+mod handover;
 
 /// Text in a read block from which on adopting it is better than copying: less would waste memory,
 /// and pin it.
@@ -54,6 +61,8 @@ pub struct RecordLog {
     next: u64,
     sealed: bool,
     survey: Option<Survey>,
+    /// Text over the budget, when a file is to have it.
+    leaving: Option<Leaving>,
 }
 
 impl RecordLog {
@@ -74,6 +83,7 @@ impl RecordLog {
             next: 0,
             sealed: false,
             survey: None,
+            leaving: None,
         }
     }
 
@@ -88,8 +98,17 @@ impl RecordLog {
         self.survey.take()
     }
 
-    /// Cursor of the oldest retained code point; [`RecordLog::next_cursor`] when there is none.
+    /// Cursor of the oldest code point in memory; [`RecordLog::next_cursor`] when there is none.
     pub fn base_cursor(&self) -> u64 {
+        let leaving = self
+            .leaving
+            .as_ref()
+            .and_then(|leaving| leaving.extents.front());
+        leaving.map_or_else(|| self.retained_from(), Extent::base)
+    }
+
+    /// Cursor of the oldest code point within the budget.
+    fn retained_from(&self) -> u64 {
         self.extents.front().map_or(self.next, Extent::base)
     }
 
@@ -159,6 +178,13 @@ impl RecordLog {
         for extent in &mut self.extents {
             extent.shrink();
         }
+        if let Some(last) = self
+            .leaving
+            .as_mut()
+            .and_then(|leaving| leaving.extents.back_mut())
+        {
+            last.shrink();
+        }
     }
 
     /// Copies text from `cursor` on into `out`, in whole code points and as far as `limits` allow;
@@ -167,7 +193,22 @@ impl RecordLog {
     /// # Errors
     /// When the text at `cursor` was evicted or doesn't exist yet; `out` is then unchanged.
     pub fn page(&self, cursor: u64, limits: PageLimits, out: &mut Page) -> Result<(), CursorError> {
-        let (base, next) = (self.base_cursor(), self.next);
+        self.page_behind(&[], cursor, limits, out)
+    }
+
+    /// [`RecordLog::page`] of a log that has the text of `slots` before its own, as far as they follow each other up to it.
+    /// From slots that don't reach the log's text a page still comes when it starts in one; it ends with the last of them.
+    ///
+    /// # Errors
+    /// As [`RecordLog::page`].
+    pub fn page_behind(
+        &self,
+        slots: &[Slot],
+        cursor: u64,
+        limits: PageLimits,
+        out: &mut Page,
+    ) -> Result<(), CursorError> {
+        let (base, next) = (self.base_behind(slots, cursor), self.next);
         if cursor < base {
             return Err(CursorError::Expired { base, next });
         }
@@ -175,7 +216,7 @@ impl RecordLog {
             return Err(CursorError::Invalid { base, next });
         }
         debug_assert!(limits.bytes >= 4 && limits.records > 0, "{limits:?}");
-        self.copy(cursor, limits, out);
+        self.copy(slots, cursor, limits, out);
         Ok(())
     }
 
@@ -191,7 +232,24 @@ impl RecordLog {
         limits: PageLimits,
         out: &mut Page,
     ) -> Result<(), CursorError> {
-        let (base, next) = (self.base_cursor(), self.next);
+        self.page_back_behind(&[], end, floor, limits, out)
+    }
+
+    /// [`RecordLog::page_back`] as [`RecordLog::page_behind`] is to [`RecordLog::page`].
+    ///
+    /// # Errors
+    /// As [`RecordLog::page_back`].
+    pub fn page_back_behind(
+        &self,
+        slots: &[Slot],
+        end: u64,
+        floor: u64,
+        limits: PageLimits,
+        out: &mut Page,
+    ) -> Result<(), CursorError> {
+        // The code point before `end` is the first one wanted.
+        let last = end.saturating_sub(1);
+        let (base, next) = (self.base_behind(slots, last), self.next);
         if end < base {
             return Err(CursorError::Expired { base, next });
         }
@@ -208,7 +266,12 @@ impl RecordLog {
         };
         let mut start = end;
         let behind = self.extents.partition_point(|extent| extent.base() < end);
-        for extent in self.extents.range(..behind).rev() {
+        let within = self.extents.range(..behind).rev();
+        let older = self
+            .older(slots, last)
+            .rev()
+            .filter(|extent| extent.base() < end);
+        for extent in within.chain(older) {
             if start <= floor {
                 break;
             }
@@ -220,22 +283,52 @@ impl RecordLog {
         }
         // Exactly the bytes from there to `end`.
         let bytes = limits.bytes - reach.bytes;
-        self.copy(start, PageLimits { bytes, ..limits }, out);
+        self.copy(slots, start, PageLimits { bytes, ..limits }, out);
         debug_assert_eq!(out.next_cursor, end, "the page ends where it was asked to");
         Ok(())
     }
 
-    fn copy(&self, cursor: u64, limits: PageLimits, out: &mut Page) {
+    /// The slots that a reading at `cursor` can use: those that reach the log's text, or those that hold the cursor.
+    fn usable<'s>(&self, slots: &'s [Slot], cursor: u64) -> &'s [Slot] {
+        let end = slots.last().map_or(0, Slot::next);
+        if end == self.base_cursor() || cursor < end {
+            slots
+        } else {
+            &[]
+        }
+    }
+
+    /// Oldest cursor that a reading at `cursor` reaches.
+    fn base_behind(&self, slots: &[Slot], cursor: u64) -> u64 {
+        let first = self.usable(slots, cursor).first();
+        first.map_or_else(|| self.base_cursor(), Slot::base)
+    }
+
+    /// The extents before those within the budget, for a reading at `cursor`, the oldest first.
+    fn older<'l>(
+        &'l self,
+        slots: &'l [Slot],
+        cursor: u64,
+    ) -> impl DoubleEndedIterator<Item = &'l Extent> {
+        let slots = self.usable(slots, cursor).iter().map(Slot::extent);
+        slots.chain(self.leaving.iter().flat_map(|leaving| &leaving.extents))
+    }
+
+    fn copy(&self, slots: &[Slot], cursor: u64, limits: PageLimits, out: &mut Page) {
         out.text.clear();
         out.runs.clear();
-        out.base_cursor = self.base_cursor();
+        out.base_cursor = self.base_behind(slots, cursor);
         out.next_cursor = cursor;
         out.end_cursor = self.next;
+        let older = self
+            .older(slots, cursor)
+            .filter(|extent| extent.next() > cursor);
         let first = self
             .extents
             .partition_point(|extent| extent.next() <= cursor);
-        for extent in self.extents.range(first..) {
-            if !extent.copy_into(limits, out) {
+        for extent in older.chain(self.extents.range(first..)) {
+            // Slots that don't reach the log's text are followed by a gap.
+            if extent.base() > out.next_cursor || !extent.copy_into(limits, out) {
                 break;
             }
         }
@@ -244,16 +337,28 @@ impl RecordLog {
     /// Looks for the start of `stream`'s line that is open at `cursor`, in the text just before it: no more than an
     /// extent, so that a lock around the log is held for a moment only.
     pub fn line_start(&self, stream: Stream, cursor: u64) -> LineStart {
+        self.line_start_behind(&[], stream, cursor)
+    }
+
+    /// [`RecordLog::line_start`] as [`RecordLog::page_behind`] is to [`RecordLog::page`].
+    pub fn line_start_behind(&self, slots: &[Slot], stream: Stream, cursor: u64) -> LineStart {
         let behind = self
             .extents
             .partition_point(|extent| extent.base() < cursor);
-        let Some(index) = behind.checked_sub(1) else {
+        let within = behind.checked_sub(1).map(|index| &self.extents[index]);
+        let before = || {
+            // A slot holds the code point before the cursor, not the one at it.
+            let older = self.older(slots, cursor.saturating_sub(1));
+            older
+                .rev()
+                .find(|extent| extent.base() < cursor && cursor <= extent.next())
+        };
+        let Some(extent) = within.or_else(before) else {
             return match cursor {
                 0 => LineStart::At(0),
                 _ => LineStart::Evicted,
             };
         };
-        let extent = &self.extents[index];
         match extent.line_start(stream, cursor) {
             Some(start) => LineStart::At(start),
             None if extent.base() == 0 => LineStart::At(0),
@@ -272,6 +377,14 @@ impl RecordLog {
             let skipped = ceil(text, text.len() - self.budget.bytes);
             rest = &text[skipped..];
             left = count_part(rest, text.len(), code_points);
+            if let Some(leaving) = &mut self.leaving {
+                for extent in &self.extents {
+                    extent.each_run(|stream, text, cursor| {
+                        leaving.take(&self.slab, stream, text, cursor)
+                    });
+                }
+                leaving.take(&self.slab, stream, &text[..skipped], self.next);
+            }
             self.extents.clear();
             self.retained = 0;
             self.next += (code_points - left) as u64;
@@ -303,7 +416,7 @@ impl RecordLog {
     /// Lets the oldest code points go until the budget is kept (L1, L3).
     fn evict(&mut self) {
         loop {
-            let retained_code_points = self.next - self.base_cursor();
+            let retained_code_points = self.next - self.retained_from();
             let bytes = self.retained.saturating_sub(self.budget.bytes);
             let code_points = self.budget.records.map_or(0, |most| {
                 let excess = retained_code_points.saturating_sub(most);
@@ -313,11 +426,18 @@ impl RecordLog {
                 return;
             }
             let front = self.extents.front_mut().expect("L1: over budget is text");
+            let mut leave = self.leaving.as_mut().map(|leaving| {
+                let slab = &self.slab;
+                move |stream, text: &[u8], cursor| leaving.take(slab, stream, text, cursor)
+            });
             if front.len() <= bytes || front.code_points() <= code_points {
+                if let Some(leave) = &mut leave {
+                    front.each_run(leave);
+                }
                 self.retained -= front.len();
                 self.extents.pop_front();
             } else {
-                self.retained -= front.evict(bytes, code_points);
+                self.retained -= front.evict(bytes, code_points, leave);
                 return;
             }
         }

@@ -28,6 +28,7 @@ use crate::{
     mcp::{self, Protocol, Settings},
     process::{Nursery, reap_strangers},
     session::lifecycle::DEFAULT_GRACE,
+    spool::Store,
     supervisor::handle::Handle,
 };
 
@@ -42,6 +43,8 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(200);
 /// How long the exit is held up for output that would make the audit log's last lines exact: of killed processes there is
 /// little left to read.
 const SETTLE_LIMIT: Duration = Duration::from_millis(250);
+/// How long the exit is held up for the removal of spooled text, which the next start takes over otherwise.
+const UNLINK_LIMIT: Duration = Duration::from_millis(250);
 /// As [`SHUTDOWN_LIMIT`], until the audit log's lines are given up.
 const EXIT_LIMIT: Duration = Duration::from_millis(2_950);
 /// Descriptors that the server holds before its first session, and a few to spare.
@@ -108,7 +111,13 @@ pub(super) fn run(args: &StdioArgs) -> ExitCode {
     };
     reap_strangers();
     log::start(args.log_level);
-    let (handle, protocol, settings, log) = match prepare(args, &nursery) {
+    let Prepared {
+        handle,
+        protocol,
+        settings,
+        log,
+        store,
+    } = match prepare(args, &nursery) {
         Ok(prepared) => prepared,
         Err(message) => return fail(&message),
     };
@@ -123,6 +132,11 @@ pub(super) fn run(args: &StdioArgs) -> ExitCode {
         Ok(left) => (left.reason, left.exit_by),
         Err(_) => ("failed", Instant::now() + SETTLE_LIMIT),
     };
+    if let Some(store) = store
+        && !store.close(Instant::now() + UNLINK_LIMIT)
+    {
+        tracing::error!("the spool's disk hangs; its files are left to the next start");
+    }
     log.record(|| Event::ServerStop { reason });
     if !log.flush(exit_by) {
         tracing::error!("the audit log hangs; its last lines are lost");
@@ -139,18 +153,28 @@ struct Left {
     exit_by: Instant,
 }
 
+/// What serving needs.
+struct Prepared {
+    handle: Handle,
+    protocol: Protocol,
+    settings: Settings,
+    log: Log,
+    store: Option<Arc<Store>>,
+}
+
 /// Everything that can fail before the first message. Nothing has been read from stdin or written to stdout then.
-fn prepare(
-    args: &StdioArgs,
-    nursery: &Arc<Nursery>,
-) -> Result<(Handle, Protocol, Settings, Log), String> {
+fn prepare(args: &StdioArgs, nursery: &Arc<Nursery>) -> Result<Prepared, String> {
     let config = load(args)?;
     let log = match &config.audit_log {
         Some(path) => Log::open(path).map_err(|error| error.to_string())?,
         None => Log::off(),
     };
+    let store = match &config.spool {
+        Some(spool) => Some(Store::open(spool).map_err(|error| error.to_string())?),
+        None => None,
+    };
     let settings = Settings::from(&config);
-    let handle = start_engine(args.io.into(), &config, nursery, &log)?;
+    let handle = start_engine(args.io.into(), &config, nursery, &log, store.as_ref())?;
     let protocol =
         Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
     let config = args.config.as_deref().map(std::path::absolute);
@@ -161,7 +185,13 @@ fn prepare(
         config: Clip(&config),
         user_id: geteuid().as_raw(),
     });
-    Ok((handle, protocol, settings, log))
+    Ok(Prepared {
+        handle,
+        protocol,
+        settings,
+        log,
+        store,
+    })
 }
 
 /// Without as many no nursery can be had, or the runtimes can't be built and say so by a panic.
@@ -202,11 +232,17 @@ fn start_engine(
     config: &Config,
     nursery: &Arc<Nursery>,
     log: &Log,
+    store: Option<&Arc<Store>>,
 ) -> Result<Handle, String> {
     let demanded = |refused: &Refused| format!("--io uring: {refused}");
     let start = |backend| {
-        let (handle, _io_thread) =
-            Handle::start_engine(config.clone(), backend, Arc::clone(nursery), log.clone())?;
+        let (handle, _io_thread) = Handle::start_engine(
+            config.clone(),
+            backend,
+            Arc::clone(nursery),
+            log.clone(),
+            store.cloned(),
+        )?;
         Ok(handle)
     };
     let (backend, mut refused) = choice.resolve().map_err(|refused| demanded(&refused))?;

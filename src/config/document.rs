@@ -19,7 +19,7 @@ pub(super) use profile::{DraftLimits, DraftProfile, DraftSandbox};
 pub(super) use profile::{LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS};
 
 /// The fields of a config.
-pub(super) const FIELDS: [&str; 13] = [
+pub(super) const FIELDS: [&str; 14] = [
     "allowed_roots",
     "default_cwd",
     "commands",
@@ -33,7 +33,11 @@ pub(super) const FIELDS: [&str; 13] = [
     "max_input_bytes",
     "results",
     "audit_log",
+    "spool",
 ];
+
+/// The fields of `spool`.
+pub(super) const SPOOL_FIELDS: [&str; 4] = ["dir", "bytes_per_session", "bytes_total", "when_slow"];
 
 /// A value and where it stands. A default stands nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +93,16 @@ pub(super) struct Draft {
     pub(super) max_input_bytes: Field<u64>,
     pub(super) results: Field<String>,
     pub(super) audit_log: Field<String>,
+    pub(super) spool: Field<DraftSpool>,
+}
+
+/// The fields of `spool`.
+#[derive(Debug, Default)]
+pub(super) struct DraftSpool {
+    pub(super) dir: Field<String>,
+    pub(super) bytes_per_session: Field<u64>,
+    pub(super) bytes_total: Field<u64>,
+    pub(super) when_slow: Field<String>,
 }
 
 /// Reads the fields of a config. `None` when the document is no object; that is reported then.
@@ -117,10 +131,34 @@ pub(super) fn read(root: &Value<'_>, findings: &mut Findings<'_>) -> Option<Draf
             "max_input_bytes" => draft.max_input_bytes = integer(value, path, findings),
             "results" => draft.results = string(value, path, findings),
             "audit_log" => draft.audit_log = string(value, path, findings),
+            "spool" => draft.spool = spool(value, path, findings),
             _ => unknown(&path, member, &FIELDS, findings),
         }
     }
     Some(draft)
+}
+
+fn spool(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Field<DraftSpool> {
+    let Value::Object(object) = value else {
+        wrong_type(value, &path, "an object", findings);
+        return Field::Broken;
+    };
+    let mut draft = DraftSpool::default();
+    for (path, member) in members(object, &path, findings) {
+        let value = &member.value;
+        match member.name.as_str() {
+            "dir" => draft.dir = string(value, path, findings),
+            "bytes_per_session" => draft.bytes_per_session = integer(value, path, findings),
+            "bytes_total" => draft.bytes_total = integer(value, path, findings),
+            "when_slow" => draft.when_slow = string(value, path, findings),
+            _ => unknown(&path, member, &SPOOL_FIELDS, findings),
+        }
+    }
+    Field::Given(At {
+        value: draft,
+        path,
+        offset: Some(object.range.start),
+    })
 }
 
 /// The members of an object with their paths, the repeated ones reported and left out.

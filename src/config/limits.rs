@@ -69,6 +69,8 @@ pub const OPEN_FILES: RangeInclusive<u64> = 8..=1_048_576;
 pub const FILE_BYTES: RangeInclusive<u64> = 0..=1_099_511_627_776;
 /// Bounds of `nice`: a server without privileges can't raise a priority.
 pub const NICE: RangeInclusive<u64> = 0..=19;
+/// Bounds of the budgets of `spool`.
+pub const SPOOL_BYTES: RangeInclusive<u64> = 1_048_576..=1_099_511_627_776;
 /// Bounds of `max_input_bytes`.
 pub const MAX_INPUT_BYTES: RangeInclusive<u64> = 1..=1_048_576;
 /// Most that `max_records * buffer_records` may come to.
@@ -99,6 +101,10 @@ pub mod defaults {
     pub const RETENTION_SECONDS: u64 = 300;
     /// Of `max_input_bytes`.
     pub const MAX_INPUT_BYTES: u64 = 65_536;
+    /// Of `spool.bytes_per_session`.
+    pub const SPOOL_BYTES_PER_SESSION: u64 = 1_073_741_824;
+    /// Of `spool.bytes_total`.
+    pub const SPOOL_BYTES_TOTAL: u64 = 8_589_934_592;
 }
 
 /// Reads in flight for a session whose pipes are open: one on each.
@@ -107,6 +113,14 @@ pub const READS_PER_SESSION: usize = 2;
 pub const MAX_PENDING_BYTES: usize = 8 << 20;
 /// Lines of the audit log that may wait for its disk, in bytes: some thousands.
 pub const MAX_AUDIT_BYTES: usize = 1 << 20;
+/// Threads that wait for the spool's disk: one read may hang while others go on.
+pub const DISK_THREADS: usize = 4;
+/// What one session's spool knows of its files, in bytes, however large they are.
+pub const SPOOL_CATALOGUE_BYTES: usize = 40 * 1_024;
+/// Blocks that are written at once: fewer cost more calls, more take longer to become readable again.
+pub const SPOOL_WRITE_BLOCKS: usize = 4;
+/// Blocks that one read of spooled text brings in at most: a page's text, and a page's more for what is found before it.
+pub const SPOOL_READ_BLOCKS: usize = 8;
 /// One run of a page beside its text: cursor, stream, end.
 const RUN_BYTES: usize = 24;
 /// Longest spelling of one byte of text in a reply: `\u0000` in the structured body, `\\u0000` in the text block.
@@ -122,7 +136,7 @@ const FIXED_BYTES: usize = 16 * 1_048_576;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What holds it, and how many bytes.
-    pub items: [(&'static str, usize); 9],
+    pub items: [(&'static str, usize); 10],
     /// The sum of the items.
     pub total: usize,
 }
@@ -132,6 +146,8 @@ pub struct Plan {
 pub struct Holds {
     /// Blocks of one session's text.
     pub blocks_per_record: usize,
+    /// Further blocks of one session's text that is on its way to the spool.
+    pub leaving_blocks: usize,
     /// Bytes of a block, and so of a read.
     pub block_bytes: usize,
     /// Bytes of a search.
@@ -144,6 +160,7 @@ pub struct Holds {
 pub fn plan(config: &Config, holds: Holds) -> Plan {
     let Holds {
         blocks_per_record,
+        leaving_blocks: leaving,
         block_bytes,
         search_bytes,
     } = holds;
@@ -156,6 +173,11 @@ pub fn plan(config: &Config, holds: Holds) -> Plan {
     let list_reply =
         config.max_records * (REPLY_BYTES_PER_SESSION + longest_names * REPLY_BYTES_PER_TEXT_BYTE);
     let reply_bytes = page_reply.max(list_reply);
+    let spooling = config.spool.as_ref().map_or(0, |_| {
+        let blocks = (leaving + SPOOL_WRITE_BLOCKS) * block_bytes;
+        config.max_records * (blocks + SPOOL_CATALOGUE_BYTES)
+            + MAX_CALLS_IN_FLIGHT * SPOOL_READ_BLOCKS * block_bytes
+    });
     let items = [
         (
             "retained text",
@@ -181,6 +203,7 @@ pub fn plan(config: &Config, holds: Holds) -> Plan {
             "audit lines unwritten",
             config.audit_log.as_ref().map_or(0, |_| MAX_AUDIT_BYTES),
         ),
+        ("text on its way to and from the spool", spooling),
         ("program and runtimes", FIXED_BYTES),
     ];
     Plan {
@@ -201,14 +224,16 @@ mod tests {
         config.max_input_bytes = 7;
         let holds = Holds {
             blocks_per_record: 11,
+            leaving_blocks: 13,
             block_bytes: 1_000,
-            search_bytes: 13,
+            search_bytes: 17,
         };
         let plan = plan(&config, holds);
         assert_eq!(plan.items[0], ("retained text", 55_000));
         assert_eq!(plan.items[1], ("reads in flight", 10_000));
         assert_eq!(plan.items[2], ("input in flight", 512 * 7));
-        assert_eq!(plan.items[4], ("searches", (32 + 4) * 13));
+        assert_eq!(plan.items[4], ("searches", (32 + 4) * 17));
+        assert_eq!(plan.items[8].1, 0, "without a spool");
         let sum: usize = plan.items.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(plan.total, sum);
     }

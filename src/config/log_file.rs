@@ -25,7 +25,7 @@ pub struct Complaint {
     pub hint: &'static str,
 }
 
-fn complaint<T>(message: impl Into<String>, hint: &'static str) -> Result<T, Complaint> {
+pub(super) fn complaint<T>(message: impl Into<String>, hint: &'static str) -> Result<T, Complaint> {
     Err(Complaint {
         message: message.into(),
         hint,
@@ -52,9 +52,7 @@ pub fn judge(path: &Path) -> Result<Option<Metadata>, Complaint> {
             "correct the path or its permissions",
         ),
     })?;
-    for above in directory.ancestors() {
-        judge_directory(above)?;
-    }
+    judge_above(&directory)?;
     let found = match fs::symlink_metadata(path) {
         Ok(metadata) => {
             judge_file(&metadata)?;
@@ -75,6 +73,11 @@ pub fn judge(path: &Path) -> Result<Option<Metadata>, Complaint> {
     Ok(found)
 }
 
+/// Judges a resolved directory and those above it.
+pub(super) fn judge_above(directory: &Path) -> Result<(), Complaint> {
+    directory.ancestors().try_for_each(judge_directory)
+}
+
 /// Who may write a directory may put another file in the log's place, unless it is sticky as `/tmp` is.
 fn judge_directory(directory: &Path) -> Result<(), Complaint> {
     let mode = match fs::metadata(directory) {
@@ -85,7 +88,7 @@ fn judge_directory(directory: &Path) -> Result<(), Complaint> {
     if mode & 0o002 != 0 && mode & 0o1000 == 0 {
         return complaint(
             format!(
-                "lies below {}, which everyone may write (mode {mode:04o}), so everyone could put another file in its place",
+                "lies below {}, which everyone may write (mode {mode:04o}), so everyone could put another in its place",
                 super::finding::quoted(&directory.to_string_lossy())
             ),
             "take that away with `chmod o-w`, or choose another directory",
@@ -145,7 +148,7 @@ pub(super) fn warning(metadata: &Metadata) -> Option<Complaint> {
     })
 }
 
-fn permitted(path: &Path, access: AccessFlags) -> Result<(), Complaint> {
+pub(super) fn permitted(path: &Path, access: AccessFlags) -> Result<(), Complaint> {
     match faccessat(AT_FDCWD, path, access, AtFlags::AT_EACCESS) {
         Ok(()) => Ok(()),
         Err(errno) => complaint(

@@ -26,6 +26,7 @@ mod schema;
 #[cfg(test)]
 pub(crate) mod schema_twin;
 mod source;
+pub mod spool_dir;
 mod syntax;
 mod trust;
 mod validate;
@@ -58,6 +59,30 @@ pub enum Results {
     Structured,
     /// The body as a text block only; no output schema is declared.
     Text,
+}
+
+/// What happens when text comes faster than the spool's disk takes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenSlow {
+    /// The command waits, as one that writes to a file would.
+    #[default]
+    Block,
+    /// Text is dropped, and the command doesn't notice.
+    Drop,
+}
+
+/// Where text goes that has no room in memory any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Spool {
+    /// A private directory. Absolute; made when it is missing.
+    pub dir: PathBuf,
+    /// Bytes of files that one session may have.
+    pub bytes_per_session: u64,
+    /// Bytes of files that all sessions may have together.
+    pub bytes_total: u64,
+    /// See [`WhenSlow`].
+    pub when_slow: WhenSlow,
 }
 
 /// One approved command.
@@ -152,6 +177,9 @@ pub struct Config {
     /// Where the audit log goes, when one is kept. Absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_log: Option<PathBuf>,
+    /// Where text goes that leaves memory, when it is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spool: Option<Spool>,
 }
 
 /// How closely a config is looked at.
@@ -262,6 +290,7 @@ impl Config {
             max_input_bytes: in_memory(defaults::MAX_INPUT_BYTES),
             results: Results::default(),
             audit_log: None,
+            spool: None,
         }
     }
 

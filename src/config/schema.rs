@@ -180,6 +180,30 @@ pub fn schema() -> Value {
                 &absolute,
                 "File or FIFO, absolute, that gets a JSON line for each start, write, termination and end; none if left out.",
             ),
+            "spool": {
+                "description": "Where output goes that has no room in memory any more; it is lost if left out.",
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["dir"],
+                "properties": {
+                    "dir": described(&absolute, "Private directory, absolute; made if missing."),
+                    "bytes_per_session": integer(
+                        "Bytes of files per session; over it the oldest text goes.",
+                        &limits::SPOOL_BYTES,
+                        defaults::SPOOL_BYTES_PER_SESSION,
+                    ),
+                    "bytes_total": integer(
+                        "Bytes of files of all sessions; over it the oldest text goes.",
+                        &limits::SPOOL_BYTES,
+                        defaults::SPOOL_BYTES_TOTAL,
+                    ),
+                    "when_slow": {
+                        "description": "block: a slow disk slows the command. drop: it costs text.",
+                        "enum": ["block", "drop"],
+                        "default": "block",
+                    },
+                },
+            },
         },
     })
 }
@@ -212,7 +236,9 @@ fn integer(description: &str, bounds: &RangeInclusive<u64>, default: u64) -> Val
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::document::{FIELDS, LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS};
+    use crate::config::document::{
+        FIELDS, LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS, SPOOL_FIELDS,
+    };
 
     fn names(properties: &Value) -> Vec<&str> {
         let properties = properties.as_object().unwrap();
@@ -232,6 +258,8 @@ mod tests {
         assert_eq!(names(&profile["properties"]), sorted(PROFILE_FIELDS));
         let limits = &profile["properties"]["limits"];
         assert_eq!(names(&limits["properties"]), sorted(LIMITS_FIELDS));
+        let spool = &schema["properties"]["spool"];
+        assert_eq!(names(&spool["properties"]), sorted(SPOOL_FIELDS));
         let sandbox = &profile["properties"]["sandbox"];
         assert_eq!(names(&sandbox["properties"]), sorted(SANDBOX_FIELDS));
     }

@@ -13,6 +13,7 @@
 //! - A [`Timer`] for pauses well under a millisecond.
 //! - Fairness: a source that always has data may not keep the others from theirs.
 //! - No allocation per read, write or pause.
+//! - Writing to a [`Segment`] of a file, which no readiness tells about: through the ring, or on a thread of a [`Disk`].
 //!
 //! # What a backend must never do
 //!
@@ -41,6 +42,7 @@ use nix::{
 };
 
 pub use self::{
+    disk::{Disk, Segment, shield_from_size_limits},
     probe::{Refused, Step, probe},
     runtime::Runtime,
     stop::Stop,
@@ -49,6 +51,7 @@ pub use self::{
 use crate::arena::Block;
 pub use crate::arena::READ_BYTES;
 
+mod disk;
 mod epoll;
 mod gather;
 mod probe;

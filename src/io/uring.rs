@@ -206,6 +206,52 @@ impl OneshotOutputTransform for WriteDone {
     }
 }
 
+/// A file that is written piece by piece.
+#[derive(Debug)]
+pub struct Segment {
+    fd: Rc<OwnedFd>,
+}
+
+impl Segment {
+    pub(super) fn new(fd: OwnedFd) -> Segment {
+        Segment { fd: Rc::new(fd) }
+    }
+
+    /// One write of `data[from..]` at `offset`; contract and cancel safety: [`super::Segment::write_at`].
+    pub(super) async fn write_once(
+        &mut self,
+        data: Vec<u8>,
+        from: usize,
+        offset: u64,
+    ) -> (Result<usize, Errno>, Vec<u8>) {
+        let rest = &data[from..];
+        let length = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+        let write = opcode::Write::new(Fd(self.fd.as_raw_fd()), rest.as_ptr(), length);
+        let entry = write.offset(offset).build();
+        // A vector's memory stays where it is when the vector is moved, and nobody else has it until the completion.
+        let lent = Lent::new((data, Rc::clone(&self.fd)));
+        UnsubmittedOneshot::new(lent, SegmentWriteDone, entry)
+            .submit()
+            .await
+    }
+}
+
+struct SegmentWriteDone;
+
+impl OneshotOutputTransform for SegmentWriteDone {
+    type Output = (Result<usize, Errno>, Vec<u8>);
+    type StoredData = Lent<(Vec<u8>, Rc<OwnedFd>)>;
+
+    fn transform_oneshot_output(
+        self,
+        lent: Self::StoredData,
+        entry: cqueue::Entry,
+    ) -> Self::Output {
+        let (data, _) = lent.take_back();
+        (outcome(&entry), data)
+    }
+}
+
 /// What the kernel uses while an operation is in flight. Its completion gives it back; dropped without one it is leaked.
 ///
 /// tokio-uring keeps the data of a dropped future until the operation completes, but not when the driver itself is dropped:

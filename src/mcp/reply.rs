@@ -108,6 +108,7 @@ struct SnapshotMembers<'a> {
     cpu_ms: Option<u64>,
     max_rss_bytes: Option<u64>,
     truncated: bool,
+    spool_state: &'static str,
 }
 
 impl<'a> From<&'a Snapshot> for SnapshotMembers<'a> {
@@ -132,6 +133,7 @@ impl<'a> From<&'a Snapshot> for SnapshotMembers<'a> {
             cpu_ms: snapshot.cpu_ms,
             max_rss_bytes: snapshot.max_rss_bytes,
             truncated: snapshot.truncated,
+            spool_state: snapshot.spool.as_str(),
         }
     }
 }

@@ -137,7 +137,8 @@ pub(super) fn snapshot() -> Value {
         "ended_at": { "type": ["string", "null"] },
         "cpu_ms": { "type": ["integer", "null"] },
         "max_rss_bytes": { "type": ["integer", "null"] },
-        "truncated": { "type": "boolean" }
+        "truncated": { "type": "boolean" },
+        "spool_state": { "enum": ["off", "ok", "dropping", "failed"] }
     })
 }
 

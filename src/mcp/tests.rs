@@ -160,7 +160,7 @@ fn idle_handle(log: Log) -> Handle {
         std::path::Path::new("/nonexistent"),
     );
     let nursery = Arc::new(crate::process::Nursery::start().unwrap());
-    Handle::start_engine(config, crate::io::Backend::Epoll, nursery, log)
+    Handle::start_engine(config, crate::io::Backend::Epoll, nursery, log, None)
         .unwrap()
         .0
 }

@@ -27,6 +27,7 @@ use crate::{
         lifecycle::{Actions, CONFIRM, Finish, Lifecycle},
         pump::{self, PumpEnd},
         snapshot::{Output, Reason, Status},
+        spooler,
     },
 };
 
@@ -133,6 +134,14 @@ pub(super) async fn drive(
         spawn_pump(Stream::Stdout, stdout),
         spawn_pump(Stream::Stderr, stderr),
     );
+    if let Some(spool) = session.spool() {
+        let spool = Arc::clone(spool);
+        spawn_local(spooler::run(
+            Arc::clone(&session),
+            spool,
+            Rc::clone(&thread),
+        ));
+    }
     let mut driver = Driver {
         session,
         thread,
@@ -335,6 +344,7 @@ impl Driver {
                 state.log.seal();
             }
             self.session.changed.notify_waiters();
+            self.session.spool_wanted.notify_one();
         }
     }
 
@@ -421,5 +431,6 @@ fn publish(
         }
     }
     session.changed.notify_waiters();
+    session.spool_wanted.notify_one();
     session.input_cut.notify_one();
 }

@@ -9,6 +9,7 @@
 //! - `pump` moves text: read, decode, append, wake; `pace` adapts it to its writer
 //! - `io_thread` is what the sessions of that thread share
 //! - `input` makes the writes, one after the other
+//! - `spooler` moves text that memory has no room for into files
 //! - `state` is what the mutex holds; `snapshot` what is shown of it
 //! - `simulation` (tests) plays whole sessions against scripts and a naive model
 
@@ -21,6 +22,7 @@ pub mod pump;
 #[cfg(test)]
 mod simulation;
 pub mod snapshot;
+pub mod spooler;
 mod state;
 
-pub use state::{EndRequest, Session, State};
+pub use state::{EndRequest, Session, Spooling, State};

@@ -58,6 +58,7 @@ pub async fn run(
                 if stop.is_requested() {
                     break PumpEnd::Cut;
                 }
+                session.spool_has_room(&stop).await;
                 match next {
                     Next::Read => {}
                     Next::Enlarge => large_pipe = LargePipe::grant(&thread, &source),
@@ -121,8 +122,12 @@ fn take_in(
         }
     };
     state.printed(read, now);
+    let to_spool = state.log.full_leaving() > 0;
     drop(state);
     session.changed.notify_waiters();
+    if to_spool {
+        session.spool_wanted.notify_one();
+    }
     match next {
         Some(block) => reuse(block),
         None => thread.slab.take(),

@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use crate::spool::SpoolState;
+
 /// Where a session is in its life. Only the last three are final; a final status never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -92,7 +94,7 @@ pub struct Snapshot {
     pub stdin_closed: bool,
     /// Whether a write ended without it being known what the child took in.
     pub input_uncertain: bool,
-    /// Cursor of the oldest retained code point.
+    /// Cursor of the oldest readable code point.
     pub base_cursor: u64,
     /// Cursor after the newest code point.
     pub next_cursor: u64,
@@ -110,6 +112,8 @@ pub struct Snapshot {
     pub output: Output,
     /// Whether anything was evicted.
     pub truncated: bool,
+    /// See [`SpoolState`].
+    pub spool: SpoolState,
     /// User and system time of the leader and the descendants that it waited for, in ms.
     pub cpu_ms: Option<u64>,
     /// Largest resident set of one of those processes, in bytes.

@@ -1,7 +1,7 @@
 //! What both threads know of a session.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -12,11 +12,14 @@ use tokio::{
 
 use crate::{
     arena::RecordLog,
+    config::WhenSlow,
+    io::Stop,
     process::Exit,
     session::{
         input::WriteJob,
         snapshot::{Output, Reason, Snapshot, Status},
     },
+    spool::{SpoolState, Spooled},
 };
 
 /// A wish to end the session. Later wishes merge into it: the first reason and the earliest deadline win.
@@ -31,7 +34,7 @@ pub struct EndRequest {
 /// Everything about a session that changes.
 #[derive(Debug)]
 pub struct State {
-    /// The retained text.
+    /// The text in memory.
     pub log: RecordLog,
     /// Where it is in its life.
     pub status: Status,
@@ -57,6 +60,15 @@ pub struct State {
     pub end_request: Option<EndRequest>,
 }
 
+/// Where a session's text goes that memory has no room for.
+#[derive(Clone, Debug)]
+pub struct Spooling {
+    /// Its files.
+    pub spool: Arc<Spooled>,
+    /// What happens when they are slower than the child.
+    pub when_slow: WhenSlow,
+}
+
 impl State {
     /// Takes note of bytes that were read of one of the pipes.
     pub fn printed(&mut self, bytes: u64, now: SystemTime) {
@@ -80,20 +92,30 @@ pub struct Session {
     pub(crate) end_requested: Notify,
     /// Wakes the input writer: `stdin_closed` or the status changed under it.
     pub(crate) input_cut: Notify,
+    /// Wakes the spooler: there is text for it, or the output has settled.
+    pub(crate) spool_wanted: Notify,
+    /// Woken when text has gone to the spool, or won't go there any more.
+    pub(crate) spool_moved: Notify,
+    spooling: Option<Spooling>,
     writes: mpsc::Sender<WriteJob>,
 }
 
 impl Session {
-    /// A session whose child `pid` has just been started. `writes` leads to its input writer.
+    /// A session whose child `pid` has just been started. `writes` leads to its input writer. With `spooling` a
+    /// [`spooler`](super::spooler) is to run beside its pumps.
     pub fn new(
         id: String,
         command_id: String,
         pid: i32,
-        log: RecordLog,
+        mut log: RecordLog,
+        spooling: Option<Spooling>,
         stdin_closed: bool,
         writes: mpsc::Sender<WriteJob>,
     ) -> Self {
         let now = SystemTime::now();
+        if spooling.is_some() {
+            log.keep_leaving();
+        }
         Self {
             id,
             command_id,
@@ -116,6 +138,9 @@ impl Session {
             changed: Notify::new(),
             end_requested: Notify::new(),
             input_cut: Notify::new(),
+            spool_wanted: Notify::new(),
+            spool_moved: Notify::new(),
+            spooling,
             writes,
         }
     }
@@ -159,7 +184,7 @@ impl Session {
             termination_reason: state.reason,
             stdin_closed: state.stdin_closed,
             input_uncertain: state.input_uncertain,
-            base_cursor: state.log.base_cursor(),
+            base_cursor: self.base_cursor(state),
             next_cursor: state.log.next_cursor(),
             created_at: self.created,
             last_activity_at: state.last_activity,
@@ -167,9 +192,75 @@ impl Session {
             last_output_at: state.last_output,
             output_bytes: state.output_bytes,
             output: state.output,
-            truncated: state.log.truncated(),
+            truncated: self.base_cursor(state) > 0,
+            spool: self.spool_state(state),
             cpu_ms: exit.map(|exit| u64::try_from(exit.cpu.as_millis()).unwrap_or(u64::MAX)),
             max_rss_bytes: exit.map(|exit| exit.max_rss_bytes),
+        }
+    }
+
+    /// Where its text goes that memory has no room for.
+    pub fn spool(&self) -> Option<&Arc<Spooled>> {
+        self.spooling.as_ref().map(|spooling| &spooling.spool)
+    }
+
+    /// Cursor of the oldest readable code point, in memory or in the spool, as of `state`, this session's.
+    pub fn base_cursor(&self, state: &State) -> u64 {
+        let memory = state.log.base_cursor();
+        let spooled = self.spool().and_then(|spool| spool.base_before(memory));
+        spooled.unwrap_or(memory)
+    }
+
+    fn spool_state(&self, state: &State) -> SpoolState {
+        match self.spool().map(|spool| spool.state()) {
+            None => SpoolState::Off,
+            Some(SpoolState::Ok) if state.log.overflows() > 0 => SpoolState::Dropping,
+            Some(state) => state,
+        }
+    }
+
+    /// Waits while the spool is behind and the child is to wait for it. What is left in the pipes of one that has ended waits
+    /// for nothing: there is room for it.
+    ///
+    /// # Cancel safety
+    /// Dropping it changes nothing.
+    pub async fn spool_has_room(&self, stop: &Stop) {
+        let blocks = |spooling: &Spooling| spooling.when_slow == WhenSlow::Block;
+        if !self.spooling.as_ref().is_some_and(blocks) {
+            return;
+        }
+        loop {
+            let (moved, changed) = (self.spool_moved.notified(), self.changed.notified());
+            tokio::pin!(moved, changed);
+            moved.as_mut().enable();
+            changed.as_mut().enable();
+            {
+                let state = self.state();
+                if !state.log.is_crowded() || state.status.is_final() {
+                    return;
+                }
+            }
+            tokio::select! {
+                () = moved => {}
+                () = changed => {}
+                () = stop.requested() => return,
+            }
+        }
+    }
+
+    /// Resolves once no more output comes.
+    ///
+    /// # Cancel safety
+    /// Dropping it changes nothing.
+    pub async fn settled(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.state().output != Output::Open {
+                return;
+            }
+            changed.await;
         }
     }
 

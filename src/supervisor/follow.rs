@@ -12,13 +12,14 @@ use std::{
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    arena::{Page, PageLimits, Stream, Unit},
+    arena::{CursorError, Page, PageLimits, Stream, Unit},
     config::limits::{MAX_PAGE_BYTES, MAX_PAGE_RECORDS},
     session::{
         Session, State,
         snapshot::{Output, Snapshot, Status},
     },
     supervisor::{
+        reach::{Seen, Text},
         refusal::Refusal,
         search::{Search, Searches},
     },
@@ -161,12 +162,12 @@ pub(super) async fn read(
         Until::End => {
             check(session, place)?;
             let waited = until_settled(session, &mut clock).await;
-            Ok(read_now(session, place, limits, waited, page))
+            Ok(read_now(session, place, limits, waited, page).await)
         }
         Until::Idle(quiet) => {
             check(session, place)?;
             let waited = until_idle(session, quiet, &mut clock).await;
-            Ok(read_now(session, place, limits, waited, page))
+            Ok(read_now(session, place, limits, waited, page).await)
         }
         Until::Pattern(search) => {
             let place = (place, limits);
@@ -194,7 +195,7 @@ pub(super) async fn read_all(
 }
 
 async fn until_record<C: Future<Output = ()>>(
-    session: &Session,
+    session: &Arc<Session>,
     place: Place,
     limits: PageLimits,
     clock: &mut Clock<'_, C>,
@@ -205,17 +206,14 @@ async fn until_record<C: Future<Output = ()>>(
         tokio::pin!(changed);
         // Registered before the look, or what comes between the two would be missed.
         changed.as_mut().enable();
-        {
-            let state = session.state();
-            fill(&state, place, limits, page)?;
-            let waited = match (page.runs.is_empty(), state.output) {
-                (false, _) => Some(Waited::Record),
-                (true, Output::Complete | Output::Incomplete) => Some(Waited::End),
-                (true, Output::Open) => clock.over.then_some(Waited::Timeout),
-            };
-            if let Some(waited) = waited {
-                return Ok(reading(&state, waited));
-            }
+        let seen = fill(&mut Text::of(session), place, limits, page).await?;
+        let waited = match (page.runs.is_empty(), seen.output) {
+            (false, _) => Some(Waited::Record),
+            (true, Output::Complete | Output::Incomplete) => Some(Waited::End),
+            (true, Output::Open) => clock.over.then_some(Waited::Timeout),
+        };
+        if let Some(waited) = waited {
+            return Ok(reading(seen, waited));
         }
         clock.wait_for(changed).await;
     }
@@ -280,53 +278,46 @@ async fn until_idle<C: Future<Output = ()>>(
 }
 
 /// A cursor that a wait could never serve is refused before it.
-fn check(session: &Session, place: Place) -> Result<(), Refusal> {
+fn check(session: &Arc<Session>, place: Place) -> Result<(), Refusal> {
     let Place::Cursor(cursor) = place else {
         return Ok(());
     };
-    let limits = PageLimits {
-        bytes: 4,
-        ..whole_pages()
-    };
-    let state = session.state();
-    Ok(state.log.page(cursor, limits, &mut Page::default())?)
+    Ok(Text::of(session).check(cursor)?)
 }
 
-/// The page at `place`, or from the oldest retained text on when its cursor has expired.
-fn read_now(
-    session: &Session,
+/// The page at `place`, or from the oldest readable text on when its cursor has expired.
+async fn read_now(
+    session: &Arc<Session>,
     place: Place,
     limits: PageLimits,
     waited: Waited,
     page: &mut Page,
 ) -> Reading {
-    let state = session.state();
-    if fill(&state, place, limits, page).is_err() {
-        fill_from_base(&state, limits, page);
-    }
-    reading(&state, waited)
-}
-
-fn fill(state: &State, place: Place, limits: PageLimits, page: &mut Page) -> Result<(), Refusal> {
-    let log = &state.log;
-    let filled = match place {
-        Place::Cursor(cursor) => log.page(cursor, limits, page),
-        Place::Tail => log.page_back(log.next_cursor(), 0, limits, page),
+    let mut text = Text::of(session);
+    let seen = match fill(&mut text, place, limits, page).await {
+        Ok(seen) => seen,
+        Err(_) => text.page_at_base(limits, page).await,
     };
-    Ok(filled?)
+    reading(seen, waited)
 }
 
-fn fill_from_base(state: &State, limits: PageLimits, page: &mut Page) {
-    let base = state.log.base_cursor();
-    let filled = state.log.page(base, limits, page);
-    filled.expect("the oldest retained cursor is one");
+async fn fill(
+    text: &mut Text,
+    place: Place,
+    limits: PageLimits,
+    page: &mut Page,
+) -> Result<Seen, CursorError> {
+    match place {
+        Place::Cursor(cursor) => text.page(cursor, limits, page).await,
+        Place::Tail => text.page_back(None, 0, limits, page).await,
+    }
 }
 
-fn reading(state: &State, waited: Waited) -> Reading {
+fn reading(seen: Seen, waited: Waited) -> Reading {
     Reading {
-        status: state.status,
-        output: state.output,
-        truncated: state.log.truncated(),
+        status: seen.status,
+        output: seen.output,
+        truncated: seen.base > 0,
         waited,
         found: None,
         omitted: None,

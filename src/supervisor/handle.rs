@@ -9,17 +9,18 @@ use tokio::sync::{
 };
 
 use crate::{
-    arena::{CursorError, Page, Slab, max_blocks},
+    arena::{CursorError, MAX_LEAVING, Page, Slab, max_blocks},
     audit::{Client, Log},
     config::{Config, limits},
     io::Backend,
     process::Nursery,
     session::{
-        Session,
+        Session, Spooling,
         input::{WriteEnd, WriteJob},
         lifecycle::DEFAULT_GRACE,
         snapshot::{Reason, Snapshot},
     },
+    spool::Store,
     supervisor::{
         engine::{self, Adoption},
         follow::{self, ReadRequest, Reading},
@@ -65,11 +66,25 @@ struct Shared {
     searches: Searches,
     log: Log,
     ends: Arc<Ends>,
+    /// Where text goes that memory has no room for, when the Owner keeps it.
+    store: Option<Arc<Store>>,
+}
+
+impl Shared {
+    /// Where the text of a new session goes.
+    fn spooling(&self) -> Option<Spooling> {
+        let (store, config) = self.store.as_ref().zip(self.config.spool.as_ref())?;
+        Some(Spooling {
+            spool: store.spool(),
+            when_slow: config.when_slow,
+        })
+    }
 }
 
 impl Handle {
     /// Reserves the arena and starts the I/O thread and those that search. They end when the last handle is gone, and its sessions with them.
-    /// Children are started by `nursery`; what clients had done goes to `log`.
+    /// Children are started by `nursery`; what clients had done goes to `log`, and what memory has no room for to `store`, which
+    /// was opened for this config.
     ///
     /// # Errors
     /// The arena's address space, a thread or its runtime can't be had.
@@ -78,8 +93,10 @@ impl Handle {
         backend: Backend,
         nursery: Arc<Nursery>,
         log: Log,
+        store: Option<Arc<Store>>,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
-        let per_record = max_blocks(config.buffer_bytes);
+        let leaving = store.as_ref().map_or(0, |_| MAX_LEAVING);
+        let per_record = max_blocks(config.buffer_bytes) + leaving;
         // Two reads are in flight for each session whose pipes are open: up to `max_sessions` that run and, for a
         // second after their end, finals that still drain; those are retained, so `max_records` bounds both.
         let slab = Slab::new(config.max_records * (per_record + limits::READS_PER_SESSION))?;
@@ -105,6 +122,7 @@ impl Handle {
             searches,
             log,
             ends,
+            store,
         });
         Ok((Self { shared }, thread))
     }

@@ -14,7 +14,7 @@
 
 use std::time::Instant;
 
-use super::{PIECE, Progress, Source, Stride, runs};
+use super::{Look, PIECE, Progress, Source, Stride, runs};
 use crate::{
     arena::{CursorError, LineStart, Page, PageLimits, Stream, Unit},
     text::{code_points, pattern::Pattern},
@@ -91,10 +91,19 @@ pub struct Find {
     stride: Stride,
 }
 
+/// One code point.
+const ONE: PageLimits = PageLimits {
+    bytes: 4,
+    records: 1,
+    unit: Unit::CodePoints,
+};
+
 /// What the next step does.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Begin,
+    /// Looks at the code point before the cursor.
+    Before,
     /// Looks in one stream before the cursor for the start of a line; so many are wanted.
     LookBack(Stream, u64, usize),
     Search,
@@ -128,6 +137,16 @@ impl Find {
         }
     }
 
+    /// The one look at the source that the next step takes.
+    pub fn look(&self) -> Look {
+        match self.phase {
+            Phase::Begin => Look::Page(self.from, ONE),
+            Phase::Before => Look::Page(self.from - 1, ONE),
+            Phase::LookBack(stream, at, _) => Look::LineStart(stream, at),
+            Phase::Search => Look::Page(self.seen, self.stride()),
+        }
+    }
+
     /// Goes on with the search, by no more than a piece of the log.
     ///
     /// # Errors
@@ -136,6 +155,10 @@ impl Find {
         let mut piece = std::mem::take(&mut self.piece);
         let progress = match self.phase {
             Phase::Begin => self.begin(source, &mut piece),
+            Phase::Before => {
+                self.look_before(source, &mut piece);
+                Ok(Progress::More)
+            }
             Phase::LookBack(stream, at, wanted) => {
                 self.look_back(source, stream, at, wanted);
                 Ok(Progress::More)
@@ -158,21 +181,28 @@ impl Find {
     }
 
     fn begin(&mut self, source: &impl Source, piece: &mut Page) -> Result<Progress, CursorError> {
-        let one = PageLimits {
-            bytes: 4,
-            records: 1,
-            unit: Unit::CodePoints,
-        };
-        source.page(self.from, one, piece)?;
+        source.page(self.from, ONE, piece)?;
         self.end = piece.end_cursor;
-        // Before the oldest retained code point there is none that could tell.
-        if self.from > 0 && source.page(self.from - 1, one, piece).is_ok() && piece.text != "\n" {
+        if self.from > 0 {
+            self.phase = Phase::Before;
+        } else {
+            self.begin_looking_back();
+        }
+        Ok(Progress::More)
+    }
+
+    fn look_before(&mut self, source: &impl Source, piece: &mut Page) {
+        // Before the oldest readable code point there is none that could tell.
+        if source.page(self.from - 1, ONE, piece).is_ok() && piece.text != "\n" {
             for (_, stream, _) in runs(piece) {
                 self.lane(stream).is_cut = true;
             }
         }
+        self.begin_looking_back();
+    }
+
+    fn begin_looking_back(&mut self) {
         self.phase = Phase::LookBack(Stream::Stdout, self.from, 1 + self.limits.context);
-        Ok(Progress::More)
     }
 
     fn look_back(&mut self, source: &impl Source, stream: Stream, at: u64, wanted: usize) {
@@ -200,13 +230,16 @@ impl Find {
         };
     }
 
-    fn search(&mut self, source: &impl Source, piece: &mut Page) -> Progress {
-        let limits = PageLimits {
+    fn stride(&self) -> PageLimits {
+        PageLimits {
             bytes: self.stride.bytes,
             records: MOST_RUNS,
             ..PIECE
-        };
-        if let Err(error) = source.page(self.seen, limits, piece) {
+        }
+    }
+
+    fn search(&mut self, source: &impl Source, piece: &mut Page) -> Progress {
+        if let Err(error) = source.page(self.seen, self.stride(), piece) {
             // The text went before it was searched, or what stands before the cursor had gone before.
             let (CursorError::Expired { base, .. } | CursorError::Invalid { base, .. }) = error;
             self.unsearched += base.min(self.end).saturating_sub(self.seen.max(self.from));

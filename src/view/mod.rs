@@ -35,6 +35,15 @@ impl Source for RecordLog {
     }
 }
 
+/// What a reading takes from its source in the next step, for who has to fetch it first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// [`Source::page`] at this cursor.
+    Page(u64, PageLimits),
+    /// [`Source::line_start`] of this stream and cursor.
+    LineStart(Stream, u64),
+}
+
 /// Whether a reading has come to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -44,8 +53,8 @@ pub enum Progress {
     Done,
 }
 
-/// What is copied out of the log in one step.
-const PIECE: PageLimits = PageLimits {
+/// What is copied out of the log in one step of a reading.
+pub const PIECE: PageLimits = PageLimits {
     bytes: 64 * 1024,
     records: usize::MAX,
     unit: Unit::Runs,

@@ -18,7 +18,7 @@
 //! Time is linear in the text from page to page: a line is folded for the page that shows it, and at most once more for the
 //! page in which there was no room for it.
 
-use super::{PIECE, Progress, Source, runs};
+use super::{Look, PIECE, Progress, Source, runs};
 use crate::{
     arena::{CursorError, LineStart, Page, Stream},
     text::{code_points, floor, fold::Fold},
@@ -169,6 +169,15 @@ impl Plain {
             back: None,
             piece: Page::default(),
             joint: None,
+        }
+    }
+
+    /// The one look at the source that the next step takes, for who has to fetch it first.
+    pub fn look(&self) -> Look {
+        match self.back {
+            Some(back) if back.found => Look::Page(back.at, PIECE),
+            Some(back) => Look::LineStart(back.stream, back.at),
+            None => Look::Page(self.seen, PIECE),
         }
     }
 

@@ -6,14 +6,14 @@ use std::{
     io::{BufRead, BufReader},
     os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
     thread,
 };
 
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde_json::{Value, json};
 
-use crate::common::{Owner, Server, wait_until};
+use crate::common::{Owner, Server, SmallDisk, wait_until};
 
 fn audited(owner: Owner, log: &Path) -> Owner {
     owner.set("audit_log", log.to_str().expect("a UTF-8 path"))
@@ -303,41 +303,10 @@ fn a_file_that_may_not_grow_loses_lines_aloud_and_stops_nothing() {
     server.assert_exits_cleanly();
 }
 
-/// A file system of 128 KiB.
-struct SmallDisk<'o> {
-    place: PathBuf,
-    _owner: std::marker::PhantomData<&'o Owner>,
-}
-
-impl SmallDisk<'_> {
-    fn mount(place: PathBuf) -> Option<Self> {
-        fs::create_dir(&place).expect("the temporary directory takes directories");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=128k,mode=700", "tmpfs"])
-            .arg(&place)
-            .stderr(Stdio::null())
-            .status();
-        let _owner = std::marker::PhantomData;
-        mounted
-            .is_ok_and(|status| status.success())
-            .then_some(Self { place, _owner })
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        Command::new("umount")
-            .arg("--lazy")
-            .arg(&self.place)
-            .status()
-            .ok();
-    }
-}
-
 #[test]
 fn a_full_disk_loses_lines_aloud_and_tells_how_many_when_there_is_room_again() {
     let owner = Owner::new().sh("job", "echo done");
-    let Some(disk) = SmallDisk::mount(owner.base().join("disk")) else {
+    let Some(disk) = SmallDisk::mount(owner.base().join("disk"), 128) else {
         eprintln!("SKIPPED a_full_disk: a tmpfs can't be mounted here (it takes root)");
         return;
     };

@@ -40,6 +40,7 @@ mod shutdown;
 mod shutdown_under_load;
 mod siblings;
 mod soak;
+mod spool;
 mod start_faults;
 mod start_policy;
 mod streams;

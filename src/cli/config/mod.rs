@@ -10,7 +10,7 @@ use std::{
 use clap::{Args, Subcommand};
 
 use crate::{
-    arena::{BLOCK_BYTES, max_blocks},
+    arena::{BLOCK_BYTES, MAX_LEAVING, max_blocks},
     config::{
         self, Config, Finding, Loaded, Severity,
         limits::{self, Holds},
@@ -72,6 +72,7 @@ fn check(file: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
     report(&warnings, out)?;
     let holds = Holds {
         blocks_per_record: max_blocks(config.buffer_bytes),
+        leaving_blocks: MAX_LEAVING,
         block_bytes: BLOCK_BYTES,
         search_bytes: SEARCH_BYTES,
     };

@@ -5,7 +5,9 @@
 
 use super::{
     Config, Depth, JobLimits, Profile, Restrictions, Results, Sandbox, StdinKind,
-    document::{At, Draft, DraftLimits, DraftProfile, DraftSandbox, Field, Members, Strings},
+    document::{
+        At, Draft, DraftLimits, DraftProfile, DraftSandbox, DraftSpool, Field, Members, Strings,
+    },
     env_names,
     finding::{Findings, one_line, quoted},
     in_memory,
@@ -19,6 +21,7 @@ mod executables;
 mod numbers;
 mod profiles;
 mod sandbox;
+mod spool;
 
 use audit_log::audit_log;
 use directories::{absolute, allowed_roots, directory_inside};
@@ -27,6 +30,7 @@ use numbers::{
     all_bytes, all_records, bounded, buffer_records, records_cover_sessions, timeout_below_maximum,
 };
 use profiles::{commands, profile};
+use spool::spool;
 
 /// The config that `draft` describes. `None` only when an error is reported.
 pub(super) fn check(draft: Draft, depth: Depth, findings: &mut Findings<'_>) -> Option<Config> {
@@ -97,6 +101,7 @@ pub(super) fn check(draft: Draft, depth: Depth, findings: &mut Findings<'_>) -> 
         .collect::<Vec<_>>();
     let results = results(draft.results, findings);
     let audit_log = optional(draft.audit_log, |at| audit_log(&at, findings));
+    let spool = spool(draft.spool, findings);
 
     Some(Config {
         allowed_roots: roots.named?,
@@ -112,6 +117,7 @@ pub(super) fn check(draft: Draft, depth: Depth, findings: &mut Findings<'_>) -> 
         max_input_bytes: in_memory(max_input_bytes?.value),
         results: results?,
         audit_log: audit_log?,
+        spool: spool?,
     })
 }
 

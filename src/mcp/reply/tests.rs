@@ -8,6 +8,7 @@ use crate::{
     arena::{Page, Run, Unit},
     mcp::args::Until,
     session::snapshot::Status,
+    spool::SpoolState,
     supervisor::{
         follow::{Reading, Waited},
         refusal::Refusal,
@@ -39,6 +40,7 @@ fn example() -> Snapshot {
         output_bytes: 0,
         output: Output::Open,
         truncated: false,
+        spool: SpoolState::Off,
         cpu_ms: None,
         max_rss_bytes: None,
     }
@@ -53,7 +55,7 @@ fn a_snapshot_has_every_field_in_order_and_nulls_for_what_is_absent() {
             r#""exit_code":null,"exit_signal":null,"termination_reason":null,"stdin_closed":false,"#,
             r#""input_uncertain":false,"base_cursor":0,"next_cursor":7,"created_at":"2023-11-14T22:13:20.004Z","#,
             r#""last_activity_at":"2023-11-14T22:13:21.000Z","output_complete":false,"output_incomplete":false,"#,
-            r#""ended_at":null,"cpu_ms":null,"max_rss_bytes":null,"truncated":false}"#
+            r#""ended_at":null,"cpu_ms":null,"max_rss_bytes":null,"truncated":false,"spool_state":"off"}"#
         )
     );
 }

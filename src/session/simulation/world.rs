@@ -105,6 +105,7 @@ async fn play_in_time(plan: Plan) -> usize {
         "simulated".to_owned(),
         i32::MAX,
         RecordLog::new(slab.clone(), plan.budget),
+        None,
         plan.stdin.is_none(),
         writes,
     ));

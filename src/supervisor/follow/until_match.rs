@@ -5,14 +5,13 @@ use std::{future::Future, ops::ControlFlow, sync::Arc, time::Instant};
 
 use tokio::task::yield_now;
 
-use super::{
-    Clock, MAX_PAGE_BYTES, Place, Reading, Waited, fill, fill_from_base, read_now, reading,
-    whole_pages,
-};
+use super::{Clock, MAX_PAGE_BYTES, Place, Reading, Waited, fill, read_now, reading, whole_pages};
 use crate::{
-    arena::{Page, PageLimits, Stream},
+    arena::{CursorError, Page, PageLimits, Stream},
     session::{Session, snapshot::Output},
+    spool::Want,
     supervisor::{
+        reach::Text,
         refusal::Refusal,
         search::{self, Search, Searches},
     },
@@ -29,7 +28,7 @@ const CONTEXT_BYTES: usize = 4096;
 
 /// A search on its way.
 struct Hunt {
-    session: Arc<Session>,
+    text: Text,
     watch: Watch,
     stride: Stride,
     /// Where matches may start.
@@ -47,25 +46,25 @@ enum Seen {
     Match(Stream, Found),
     /// There is none in all the text there is, after which output was open or not.
     Nothing(Output),
+    /// This has to be fetched first.
+    Fetch(Want),
 }
 
 impl Hunt {
     /// A step: searches one page.
     fn step(&mut self) -> ControlFlow<Seen> {
-        let output = {
-            let state = self.session.state();
-            let base = state.log.base_cursor();
-            if self.at < base {
+        let limits = PageLimits {
+            bytes: self.stride.bytes,
+            ..whole_pages()
+        };
+        let output = match self.text.page_here(self.at, limits, &mut self.searched) {
+            Ok(Ok(seen)) => seen.output,
+            Ok(Err(CursorError::Expired { base, .. } | CursorError::Invalid { base, .. })) => {
                 self.unsearched += base.saturating_sub(self.at.max(self.from));
                 self.at = base;
+                return ControlFlow::Continue(());
             }
-            let limits = PageLimits {
-                bytes: self.stride.bytes,
-                ..whole_pages()
-            };
-            let cut = state.log.page(self.at, limits, &mut self.searched);
-            cut.expect("what is retained is between its ends");
-            state.output
+            Err(want) => return ControlFlow::Break(Seen::Fetch(want)),
         };
         self.at = self.searched.next_cursor;
         let began = Instant::now();
@@ -93,29 +92,27 @@ pub(super) async fn until_match<C: Future<Output = ()>>(
     clock: &mut Clock<'_, C>,
     page: &mut Page,
 ) -> Result<Reading, Refusal> {
-    let (from, at, there) = {
-        let state = session.state();
-        fill(&state, place, limits, page)?;
-        let from = match place {
-            Place::Cursor(cursor) => cursor,
-            Place::Tail => start(page),
-        };
-        let context = PageLimits {
-            bytes: CONTEXT_BYTES,
-            ..whole_pages()
-        };
-        let mut before = Page::default();
-        state.log.page_back(from, 0, context, &mut before)?;
-        (from, start(&before), state.log.next_cursor())
+    let mut text = Text::of(session);
+    let there = fill(&mut text, place, limits, page).await?.next;
+    let from = match place {
+        Place::Cursor(cursor) => cursor,
+        Place::Tail => start(page),
     };
+    let context = PageLimits {
+        bytes: CONTEXT_BYTES,
+        ..whole_pages()
+    };
+    let mut searched = Page::default();
+    let before = text.page_back(Some(from), 0, context, &mut searched).await;
+    let at = before.map_or(from, |_| start(&searched));
     let mut hunt = Hunt {
-        session: Arc::clone(session),
+        text,
         watch: Watch::new(search.pattern, from),
         stride: Stride::default(),
         from,
         at,
         unsearched: 0,
-        searched: Page::default(),
+        searched,
         _place: search.place,
     };
     loop {
@@ -127,8 +124,9 @@ pub(super) async fn until_match<C: Future<Output = ()>>(
         clock.look().await;
         let waited = match seen {
             Some(Seen::Match(stream, found)) => {
-                let mut reading = read_match(session, from, limits, found.end, page);
-                reading.omitted = count_before(session, from, page, &mut hunt.searched).await;
+                let Hunt { text, searched, .. } = &mut hunt;
+                let mut reading = read_match(text, from, limits, found.end, page).await;
+                reading.omitted = count_before(text, from, page, searched).await;
                 reading.found = Some((stream, found));
                 reading.unsearched = hunt.unsearched;
                 return Ok(reading);
@@ -140,37 +138,36 @@ pub(super) async fn until_match<C: Future<Output = ()>>(
                 clock.wait_for(changed).await;
                 continue;
             }
+            Some(Seen::Fetch(want)) => {
+                hunt.text.fetch(want).await;
+                continue;
+            }
             Some(Seen::Nothing(Output::Open)) | None => continue,
         };
-        let mut reading = read_now(session, place, limits, waited, page);
+        let mut reading = read_now(session, place, limits, waited, page).await;
         reading.unsearched = hunt.unsearched;
         return Ok(reading);
     }
 }
 
 /// The page that ends with a match, as much as fits of what lies between `from` and its end.
-fn read_match(
-    session: &Session,
+async fn read_match(
+    text: &mut Text,
     from: u64,
     limits: PageLimits,
     end: u64,
     page: &mut Page,
 ) -> Reading {
-    let state = session.state();
-    if state.log.page_back(end, from, limits, page).is_err() {
+    let seen = match text.page_back(Some(end), from, limits, page).await {
+        Ok(seen) => seen,
         // Evicted already.
-        fill_from_base(&state, limits, page);
-    }
-    reading(&state, Waited::Pattern)
+        Err(_) => text.page_at_base(limits, page).await,
+    };
+    reading(seen, Waited::Pattern)
 }
 
-/// Counts the retained text between `from` and the start of `page`, by pages, so that nobody waits for it.
-async fn count_before(
-    session: &Session,
-    from: u64,
-    page: &Page,
-    scratch: &mut Page,
-) -> Option<Gap> {
+/// Counts the readable text between `from` and the start of `page`, by pages, so that nobody waits for it.
+async fn count_before(text: &mut Text, from: u64, page: &Page, scratch: &mut Page) -> Option<Gap> {
     let to = start(page);
     let from = from.max(page.base_cursor);
     let mut gap = Gap {
@@ -181,28 +178,27 @@ async fn count_before(
     };
     let mut at = from;
     while at < to {
-        {
-            let state = session.state();
-            let base = state.log.base_cursor();
-            if base > at {
-                // What was counted is gone by now, so the text that is left out starts later.
-                at = base.min(to);
-                gap = Gap {
-                    from: at,
-                    bytes: 0,
-                    lines: 0,
-                    ..gap
-                };
-                continue;
-            }
-            // So few code points fit whatever they are.
-            let end = to.min(at + MAX_PAGE_BYTES as u64 / 4);
-            let limits = PageLimits {
-                records: usize::MAX,
-                ..whole_pages()
+        // So few code points fit whatever they are.
+        let end = to.min(at + MAX_PAGE_BYTES as u64 / 4);
+        let limits = PageLimits {
+            records: usize::MAX,
+            ..whole_pages()
+        };
+        let counted = text.page_back(Some(end), at, limits, scratch).await;
+        let base = match counted {
+            Ok(seen) => seen.base,
+            Err(CursorError::Expired { base, .. } | CursorError::Invalid { base, .. }) => base,
+        };
+        if base > at {
+            // What was counted is gone by now, so the text that is left out starts later.
+            at = base.min(to);
+            gap = Gap {
+                from: at,
+                bytes: 0,
+                lines: 0,
+                ..gap
             };
-            let counted = state.log.page_back(end, at, limits, scratch);
-            counted.expect("both cursors are retained");
+            continue;
         }
         gap.bytes += scratch.text.len() as u64;
         gap.lines += line_feeds(scratch);

@@ -5,7 +5,6 @@ use std::{
     future::{Future, ready},
     ops::ControlFlow,
     pin::pin,
-    sync::Arc,
     time::Duration,
 };
 
@@ -13,18 +12,17 @@ use tokio::{task::yield_now, time::sleep};
 
 use super::Handle;
 use crate::{
-    arena::{CursorError, LineStart, Page, PageLimits, Stream},
-    session::{
-        Session,
-        snapshot::{Output, Status},
-    },
+    arena::{CursorError, Page},
+    session::snapshot::{Output, Status},
+    spool::Want,
     supervisor::{
         follow::{ReadRequest, Reading},
+        reach::Text,
         refusal::Refusal,
         search::{self, Purpose, Search},
     },
     view::{
-        Progress, Source,
+        Progress,
         excerpt::start,
         find::{Find, FindLimits},
         plain::{Plain, PlainLimits},
@@ -34,16 +32,6 @@ use crate::{
 /// How long a find may take. Clients give calls up after 60 s, and one that a slow pattern makes wait for its turn has to be
 /// answered, too.
 const FIND_TIME: Duration = Duration::from_secs(20);
-
-impl Source for Session {
-    fn page(&self, cursor: u64, limits: PageLimits, out: &mut Page) -> Result<(), CursorError> {
-        self.state().log.page(cursor, limits, out)
-    }
-
-    fn line_start(&self, stream: Stream, cursor: u64) -> LineStart {
-        self.state().log.line_start(stream, cursor)
-    }
-}
 
 /// A plain page with what stands beside it: as it was when the page was done, all at one time.
 #[derive(Debug)]
@@ -75,17 +63,31 @@ pub struct FindReading {
 
 /// A search on its way.
 struct Finding {
-    session: Arc<Session>,
+    text: Text,
     find: Find,
+    scratch: Page,
     _place: search::Place,
 }
 
+/// Why a search takes no further step.
+enum Stop {
+    Done(Result<(), CursorError>),
+    /// This has to be fetched first.
+    Fetch(Want),
+}
+
 impl Finding {
-    fn step(&mut self) -> ControlFlow<Result<(), CursorError>> {
-        match self.find.step(&*self.session) {
+    fn step(&mut self) -> ControlFlow<Stop> {
+        let answer = match self.text.answer(self.find.look(), &mut self.scratch) {
+            Ok(answer) => answer,
+            Err(want) => return ControlFlow::Break(Stop::Fetch(want)),
+        };
+        let progress = self.find.step(&answer);
+        answer.give_back(&mut self.scratch);
+        match progress {
             Ok(Progress::More) => ControlFlow::Continue(()),
-            Ok(Progress::Done) => ControlFlow::Break(Ok(())),
-            Err(error) => ControlFlow::Break(Err(error)),
+            Ok(Progress::Done) => ControlFlow::Break(Stop::Done(Ok(()))),
+            Err(error) => ControlFlow::Break(Stop::Done(Err(error))),
         }
     }
 }
@@ -123,8 +125,9 @@ impl Handle {
     ) -> Result<FindReading, Refusal> {
         let session = self.shared.table.find(session_id)?;
         let mut finding = Finding {
-            session: Arc::clone(&session),
+            text: Text::of(&session),
             find: Find::new(search.pattern, cursor, limits),
+            scratch: Page::default(),
             _place: search.place,
         };
         let cut_short = pin!(cut_short);
@@ -136,11 +139,15 @@ impl Handle {
         });
         loop {
             let turn = self.shared.searches.turn(finding, Finding::step);
-            let (back, done) = turn.await?;
+            let (back, stop) = turn.await?;
             finding = back;
-            if let Some(done) = done {
-                done?;
-                break;
+            match stop {
+                Some(Stop::Done(done)) => {
+                    done?;
+                    break;
+                }
+                Some(Stop::Fetch(want)) => finding.text.fetch(want).await,
+                None => {}
             }
             let is_over = tokio::select! {
                 biased;
@@ -152,12 +159,12 @@ impl Handle {
                 break;
             }
         }
-        let state = session.state();
+        let now = finding.text.now();
         Ok(FindReading {
-            base_cursor: state.log.base_cursor(),
-            status: state.status,
-            output: state.output,
-            truncated: state.log.truncated(),
+            base_cursor: now.base,
+            status: now.status,
+            output: now.output,
+            truncated: now.base > 0,
             find: finding.find,
         })
     }
@@ -181,17 +188,30 @@ impl Handle {
         let session = self.shared.table.find(session_id)?;
         // Where the raw page starts: at the cursor, at the tail's start, or at what is left after a long wait.
         let mut plain = Plain::new(start(&page), limits);
-        while plain.step(&*session)? == Progress::More {
+        let mut text = Text::of(&session);
+        loop {
+            let answer = match text.answer(plain.look(), &mut page) {
+                Ok(answer) => answer,
+                Err(want) => {
+                    text.fetch(want).await;
+                    continue;
+                }
+            };
+            let progress = plain.step(&answer);
+            answer.give_back(&mut page);
+            if progress? == Progress::Done {
+                break;
+            }
             yield_now().await;
         }
-        let state = session.state();
-        reading.status = state.status;
-        reading.output = state.output;
-        reading.truncated = state.log.truncated();
+        let now = text.now();
+        reading.status = now.status;
+        reading.output = now.output;
+        reading.truncated = now.base > 0;
         Ok(PlainReading {
             plain,
-            base_cursor: state.log.base_cursor(),
-            end_cursor: state.log.next_cursor(),
+            base_cursor: now.base,
+            end_cursor: now.next,
             reading,
         })
     }

@@ -142,6 +142,7 @@ impl Handle {
             profile.id.clone(),
             child.leader.pid().as_raw(),
             log,
+            self.shared.spooling(),
             profile.stdin == StdinKind::Null,
             writes,
         ));

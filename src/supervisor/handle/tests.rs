@@ -22,7 +22,7 @@ fn config(argv: &[&str]) -> Config {
 /// A host that keeps no log.
 fn host(argv: &[&str]) -> Handle {
     let nursery = Arc::new(Nursery::start().unwrap());
-    Handle::start_engine(config(argv), Backend::Epoll, nursery, Log::off())
+    Handle::start_engine(config(argv), Backend::Epoll, nursery, Log::off(), None)
         .unwrap()
         .0
 }
@@ -107,7 +107,7 @@ fn audited(argv: &[&str]) -> (Handle, Log, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let log = Log::open(&dir.path().join("log")).unwrap();
     let nursery = Arc::new(Nursery::start().unwrap());
-    let host = Handle::start_engine(config(argv), Backend::Epoll, nursery, log.clone());
+    let host = Handle::start_engine(config(argv), Backend::Epoll, nursery, log.clone(), None);
     (host.unwrap().0, log, dir)
 }
 

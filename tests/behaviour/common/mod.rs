@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 pub mod call;
+pub mod disk;
 pub mod launch;
 pub mod owner;
 pub mod proc;
@@ -15,6 +16,7 @@ pub mod server;
 pub mod session;
 
 pub use call::Call;
+pub use disk::SmallDisk;
 pub use owner::Owner;
 pub use server::Server;
 pub use session::Session;

@@ -236,6 +236,7 @@ pub fn check_snapshot(snapshot: &Value) {
         "cpu_ms",
         "max_rss_bytes",
         "truncated",
+        "spool_state",
     ] {
         assert!(
             snapshot.get(field).is_some(),
