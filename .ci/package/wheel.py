@@ -2,8 +2,10 @@
 
 import base64
 import hashlib
+import json
 import pathlib
 import re
+import stat
 import subprocess
 import sys
 import zipfile
@@ -20,7 +22,9 @@ License-File: LICENSE
 Requires-Python: >=3.8
 Description-Content-Type: text/markdown
 
-{readme}"""
+{readme}
+<!-- The MCP registry looks for this. mcp-name: {name} -->
+"""
 
 WHEEL = """Wheel-Version: 1.0
 Generator: sluicegate
@@ -40,10 +44,12 @@ def platform(binary):
 
 def main(binary, version, folder):
     tag = platform(binary)
+    name = json.loads((HERE / "server.json").read_text())["name"]
+    readme = (ROOT / "README.md").read_text()
     info = f"sluicegate-{version}.dist-info"
     files = {
         f"sluicegate-{version}.data/scripts/sluicegate": pathlib.Path(binary).read_bytes(),
-        f"{info}/METADATA": METADATA.format(version=version, readme=(ROOT / "README.md").read_text()).encode(),
+        f"{info}/METADATA": METADATA.format(version=version, readme=readme, name=name).encode(),
         f"{info}/WHEEL": WHEEL.format(tag=tag).encode(),
         f"{info}/licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
     }
@@ -58,7 +64,8 @@ def main(binary, version, folder):
         for name, content in files.items():
             entry = zipfile.ZipInfo(name)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o755 if "/scripts/" in name else 0o644) << 16
+            # pip takes the mode of an entry only if it says that it is a regular file.
+            entry.external_attr = (stat.S_IFREG | (0o755 if "/scripts/" in name else 0o644)) << 16
             wheel.writestr(entry, content)
     print(path)
 
