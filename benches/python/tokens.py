@@ -1,6 +1,8 @@
 """What a model pays for ten jobs on four MCP servers that run commands: calls, and tokens of what it writes and is shown.
 
-    tokens.py DIRECTORY SERVER [--only NAME] [--json FILE]
+    python3 tokens.py DIRECTORY SERVER [--only NAME] [--json FILE]
+
+Takes about eight minutes: some servers wait out the time that a call gives them.
 
 DIRECTORY is a throwaway folder for what is installed: terminal-mcp and mcp-yieldshell (pip), Desktop Commander and the tokenizer
 (npm); what is there already is used. SERVER is sluicegate's binary. A table goes to stdout, progress to stderr.
@@ -18,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +29,8 @@ import scripts
 
 HERE = Path(__file__).resolve().parent
 THINKING_SECONDS = 1.0
+# Longer than any call may take. A server that is silent for so long is killed, and its column is missing.
+PATIENCE_SECONDS = 120.0
 PROGRAMS = ("cargo", "npm", "import-orders", "pytest", "make", "curl", "terraform")
 COUNT = """
 const { encode } = require("gpt-tokenizer/encoding/o200k_base");
@@ -47,7 +52,7 @@ PROFILES = {
 
 
 class Unavailable(Exception):
-    """This server can't be had here."""
+    """This server can't be had here, or doesn't answer."""
 
 
 @dataclass
@@ -96,6 +101,14 @@ class Client:
     def request(self, method: str, params: dict) -> dict:
         self.last_id += 1
         self.send({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params})
+        patience = threading.Timer(PATIENCE_SECONDS, self.process.kill)
+        patience.start()
+        try:
+            return self.answer(method)
+        finally:
+            patience.cancel()
+
+    def answer(self, method: str) -> dict:
         for line in self.process.stdout:
             try:
                 message = json.loads(line)
@@ -103,9 +116,9 @@ class Client:
                 continue
             if message.get("id") == self.last_id and "method" not in message:
                 if "error" in message:
-                    raise RuntimeError(f"{method}: {message['error']}")
+                    raise Unavailable(f"{method}: {message['error']}")
                 return message["result"]
-        raise RuntimeError(f"{method}: the server has gone")
+        raise Unavailable(f"{method}: the server has gone")
 
     def call(self, tool: str, arguments: dict) -> str:
         result = self.request("tools/call", {"name": tool, "arguments": arguments})
@@ -138,6 +151,8 @@ def play(client: Client, script, answer: str) -> Bill:
             bill.texts.append(shown)
     except StopIteration:
         pass
+    except (LookupError, TypeError, ValueError) as error:
+        print(f"an answer that the script can't read ({error}): {shown[:300]}", file=sys.stderr)
     bill.found = re.search(answer, "\n".join(bill.texts[1::2])) is not None
     return bill
 
@@ -287,7 +302,12 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     installed_from_npm(folder, "gpt-tokenizer", "4.0.0")
     chosen = [server for server in servers(folder, options.server) if not options.only or server.name in options.only]
-    results = {server.name: measure(server, folder) for server in chosen}
+    results = {}
+    for server in chosen:
+        try:
+            results[server.name] = measure(server, folder)
+        except (Unavailable, OSError) as error:
+            print(f"SKIPPED: {server.name}: {error}", file=sys.stderr)
     print(table(results))
     if options.json:
         written = {

@@ -106,10 +106,9 @@ fn output_schema(tool: &str) -> Arc<JsonObject> {
 }
 
 fn start_description(settings: &Settings) -> String {
-    let mut text =
-        "Starts an approved command; takes no arguments for it and no shell text. \
+    let mut text = "Starts an approved command; takes no arguments for it and no shell text. \
                     Answers at once, or with wait_ms at its end, with output. command_id is one of:"
-            .to_owned();
+        .to_owned();
     for Profile {
         id, description, ..
     } in &settings.profiles
