@@ -61,7 +61,7 @@ pub(super) struct Start {
     /// Wait so long for the end; the answer then has output: all, or head and tail.
     #[serde(default)]
     pub(super) wait_ms: WaitMs,
-    /// Most bytes of that output.
+    /// Most bytes of that output. Few if only its end matters.
     #[serde(default = "default_output")]
     pub(super) output_bytes: OutputBytes,
     /// Text for stdin.

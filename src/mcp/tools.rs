@@ -20,10 +20,11 @@ pub(super) const STATUS: &str = "terminal_status";
 pub(super) const TERMINATE: &str = "terminal_terminate";
 
 /// What a client is told about the whole server.
-pub(super) const INSTRUCTIONS: &str = "Runs approved commands as real processes. terminal_start with wait_ms answers at the \
-command's end, with its exit code and output. Is it still running: terminal_read with until=end or a pattern, and wait_ms. \
-Of a long log read the end with from=tail, or the lines that matter with find. terminal_write feeds stdin; terminal_terminate ends what is no longer needed. \
-Failures have ok=false and error.code.";
+pub(super) const INSTRUCTIONS: &str = "Runs approved commands as real processes. terminal_start with wait_ms: the answer has exit \
+code and output, or what there is when the time is over. Still running: terminal_read with until=end or a pattern, and wait_ms, \
+from the last next_cursor; don't poll. Much output: a small output_bytes or max_bytes (512), then find the lines that matter, or \
+from=tail; don't page through it. stdin: input at the start, later terminal_write, then read until its answer. \
+terminal_terminate ends what is no longer needed. Failures have ok=false and error.code.";
 
 /// Characters of a result that a client should take inline: a full page with its escapes.
 const MAX_RESULT_CHARS: u64 = 500_000;
@@ -36,7 +37,7 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
             .with_annotations(hints().read_only(false).destructive(false).idempotent(false)),
         Tool::new(
             READ,
-            "Returns output from cursor on; reading consumes nothing. Go on with cursor=next_cursor while has_more. \
+            "Returns output from cursor on; go on with cursor=next_cursor while has_more. Of a long log use find or from=tail. \
              With until and wait_ms it waits; wait_result says for what. A match lies within a line and ends the page. \
              After CURSOR_EXPIRED go on at error.base_cursor.",
             schema::input::<args::Read>(),
@@ -54,8 +55,7 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
         Tool::new(
             WRITE,
             format!(
-                "Writes exactly text to stdin, at most {} bytes; no newline is added. What the process answers comes at \
-                 next_cursor or later. \
+                "Writes exactly text to stdin, at most {} bytes; no newline is added. The answer comes at next_cursor or later. \
                  Never resend after INPUT_BACKPRESSURE or INPUT_UNCERTAIN: a part may have been taken.",
                 settings.limits.max_input_bytes
             ),
@@ -106,10 +106,9 @@ fn output_schema(tool: &str) -> Arc<JsonObject> {
 }
 
 fn start_description(settings: &Settings) -> String {
-    let mut text =
-        "Starts an approved command and returns its snapshot at once, or with wait_ms at its end. \
-                    Takes no arguments for the command and no shell text. command_id is one of:"
-            .to_owned();
+    let mut text = "Starts an approved command; takes no arguments for it and no shell text. \
+                    Answers at once, or with wait_ms at its end, with output. command_id is one of:"
+        .to_owned();
     for Profile {
         id, description, ..
     } in &settings.profiles
