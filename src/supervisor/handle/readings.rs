@@ -110,7 +110,7 @@ impl Handle {
         searches.prepare(purpose, pattern, ignore_case).await
     }
 
-    /// Finds the lines with a match from `cursor` on. After [`FIND_TIME`], or when `cut_short` resolves, it answers with what
+    /// Finds the lines with a match from `cursor` on. After 20 s, or when `cut_short` resolves, it answers with what
     /// it has; the next search then goes on with the rest.
     ///
     /// # Cancel safety
