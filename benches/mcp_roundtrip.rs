@@ -1,13 +1,13 @@
 //! What a client of the real server waits for and pays: start-up, round trips, pages, starts, over pipes.
 //!
 //! The client is a plain one that writes a line and reads a line, so that what is measured is the server's; the official
-//! Python SDK takes its place in one row. The baseline of a round trip is the pipe itself: a process that does nothing
-//! answers in the time that two processes need to wake each other, which `cat` shows.
+//! Python SDK takes its place in one row. The baseline of a round trip is the pipe itself: a loop that reads, computes for
+//! about as long as the server does, and writes shows what two processes need to wake each other here and now.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     process::{Command, Stdio},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -23,10 +23,17 @@ use common::{
 
 /// Longest page.
 const PAGE_BYTES: usize = 65_536;
+/// What the server computes for a status, which the baseline's loop does, too.
+const WORK: Duration = Duration::from_micros(12);
+/// First argument of the process that is that loop.
+const LOOP: &str = "--loop";
 /// The SDK whose round trips are measured.
 const SDK: &str = "2.3.0";
 
 fn main() {
+    if std::env::args().nth(1).is_some_and(|first| first == LOOP) {
+        return answer_after_work();
+    }
     Bench::from_command_line("mcp_roundtrip", 5).run(&[
         ("start-up", start_up),
         ("status", status),
@@ -62,13 +69,13 @@ fn start_up(bench: &Bench) {
 }
 
 fn status(bench: &Bench) {
-    const WORK: &str = "status round trip";
+    const ROW: &str = "status round trip";
     let folder = tempfile::tempdir().expect("a folder");
     let commands = json!({ "cat": command(&["/bin/cat"]) });
     let config = config(folder.path(), "status", commands, json!({}));
     let calls = bench.size(5_000, 10);
     for round in 0..bench.rounds {
-        bench.add_p50_p99(WORK, "µs", "cat", round, &cat_round_trips(calls));
+        bench.add_p50_p99(ROW, "µs", "bare loop", round, &bare_round_trips(calls));
         for backend in backends() {
             let mut client = Client::start(&config, backend);
             let session = client.start_session("cat");
@@ -79,34 +86,51 @@ fn status(bench: &Bench) {
             let before = client.cpu();
             let us: Vec<f64> = (0..calls).map(|_| client.timed(&call)).collect();
             let cpu = (client.cpu() - before) / calls as f64 * 1e6;
-            bench.add_p50_p99(WORK, "µs", name(backend), round, &us);
-            bench.add(WORK, "CPU", "µs", name(backend), round, cpu);
+            bench.add_p50_p99(ROW, "µs", name(backend), round, &us);
+            bench.add(ROW, "CPU", "µs", name(backend), round, cpu);
         }
     }
 }
 
-/// Microseconds that a line takes to `cat` and back.
-fn cat_round_trips(calls: usize) -> Vec<f64> {
-    let mut cat = Command::new("/bin/cat")
+/// Reads, computes, writes what it read, until there is no more.
+fn answer_after_work() {
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut request = [0; 4096];
+    while let Ok(length @ 1..) = input.read(&mut request) {
+        let began = Instant::now();
+        while began.elapsed() < WORK {
+            std::hint::spin_loop();
+        }
+        output
+            .write_all(&request[..length])
+            .and_then(|()| output.flush())
+            .expect("the client reads");
+    }
+}
+
+/// Microseconds that a line takes to the loop and back.
+fn bare_round_trips(calls: usize) -> Vec<f64> {
+    let mut answering = Command::new(common::this_program())
+        .arg(LOOP)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("cat");
-    let mut input = cat.stdin.take().expect("piped");
-    let mut output = BufReader::new(cat.stdout.take().expect("piped"));
+        .expect("this program");
+    let mut input = answering.stdin.take().expect("piped");
+    let mut output = BufReader::new(answering.stdout.take().expect("piped"));
     let mut line = Vec::new();
     let us = (0..calls).map(|_| {
         let before = Instant::now();
         input
-            .write_all(b"a line of about the length of a request, which cat sends back\n")
-            .expect("cat reads");
+            .write_all(b"a line of about the length of a request, which comes back as it is\n")
+            .expect("the loop reads");
         line.clear();
-        output.read_until(b'\n', &mut line).expect("cat writes");
+        output.read_until(b'\n', &mut line).expect("it answers");
         before.elapsed().as_secs_f64() * 1e6
     });
     let us = us.collect();
     drop(input);
-    cat.wait().expect("cat ends");
+    answering.wait().expect("it ends");
     us
 }
 
