@@ -74,7 +74,7 @@ fn rows(text: &str) -> BTreeMap<String, String> {
 /// Whether it stands there by itself, so that 1 isn't found in 100.
 fn says(row: &str, word: &str) -> bool {
     let inside = |character: char| character.is_alphanumeric() || "_[]".contains(character);
-    row.split(|character| !inside(character))
+    row.split(|character: char| !inside(character))
         .any(|one| one == word)
 }
 
@@ -139,7 +139,7 @@ fn the_commands_that_it_shows_are_known() {
         let help = run(binary().args(&words[..depth]).arg("--help"));
         assert_eq!(help.code, Some(0), "{line}: {}", help.stderr);
         for word in words.iter().filter(|word| word.starts_with("--")) {
-            assert!(help.stdout.contains(word), "{line}: {word} isn't known");
+            assert!(help.stdout.contains(*word), "{line}: {word} isn't known");
         }
         seen += 1;
     }
