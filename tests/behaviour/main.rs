@@ -31,6 +31,7 @@ mod paging;
 mod pins;
 mod plain;
 mod protocol;
+mod readme;
 mod real_jobs;
 mod resources;
 mod restrictions;
