@@ -20,6 +20,7 @@ mod log;
 mod place;
 mod screen;
 mod stdio;
+mod text_pages;
 mod verify;
 
 /// An MCP process host: starts only the commands that you approved, follows their output without losing a character,

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     fail,
     log::{self, LogLevel},
-    this_program,
+    text_pages, this_program,
 };
 use crate::{
     audit::{Clip, Event, Log},
@@ -121,6 +121,7 @@ pub(super) fn run(args: &StdioArgs) -> ExitCode {
         Ok(prepared) => prepared,
         Err(message) => return fail(&message),
     };
+    text_pages::forget();
     let served = serve(&handle, protocol, settings);
     handle.log_open_ends();
     // The last handle: without one the I/O thread ends, and the sessions with it.
