@@ -257,6 +257,7 @@ fn over_the_budget_of_all_the_oldest_session_pays_first() {
     assert_eq!(base(&first), 0);
     let second = server.start("job");
     second.wait_settled();
+    drained(&server, &dir);
     assert!(base(&first) > 0, "1.3 MB each don't both fit");
     assert_eq!(base(&second), 0);
     assert_eq!(second.read_all().stdout.lines().count(), 200_000);
