@@ -12,7 +12,7 @@
 //! ```text
 //! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · text_pages · log
 //!                                                          the command line
-//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · unserved · server
+//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · progress · unserved · server
 //!                                                          the wire
 //! supervisor   handle · launchers · follow · reach · search · table · engine · refusal · trail    all sessions
 //! session      lifecycle · driver · pump · pace · input · spooler · io_thread · state · snapshot    one session
@@ -24,7 +24,7 @@
 //! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes),
 //! `spliced` (a line that came in pieces, with its cursors), `fold` (what a terminal would show of a line). `view` applies it
 //! to pieces of a log, where two streams are interleaved: `watch` (waiting for a pattern), `find` (lines that match), `plain`
-//! (pages of lines), `excerpt` (head, tail, and the gap counted).
+//! (pages of lines), `last_line`, `excerpt` (head, tail, and the gap counted).
 //!
 //! A test plays a kernel and a child from scripts: `io/scripted.rs` and `process/scripted.rs` take their places, and
 //! `session/simulation` holds whole sessions against a naive model. `tests/fuzz` is a package of its own.

@@ -220,7 +220,7 @@ fn allocations(
             ..StartRequest::default()
         };
         let started = handle
-            .start(request, pending(), pending())
+            .start(request, |_| (), pending(), pending())
             .await
             .unwrap_or_else(|refusal| panic!("{}: {refusal:?}", case.name));
         let session = started.snapshot.session_id;

@@ -94,7 +94,7 @@ pub async fn start(handle: &Handle) -> String {
         command_id: COMMAND_ID.to_owned(),
         ..StartRequest::default()
     };
-    let started = handle.start(request, pending(), pending()).await;
+    let started = handle.start(request, |_| (), pending(), pending()).await;
     started.expect("a session").snapshot.session_id
 }
 

@@ -19,6 +19,7 @@ mod blocking;
 mod failure;
 mod frame;
 mod id_scan;
+mod progress;
 mod reply;
 mod schema;
 mod server;
@@ -113,7 +114,7 @@ pub async fn serve(
         ..transport::Ends::default()
     };
     let transport = transport::Stdio::new(protocol, settings.results, ends.clone())?;
-    let server = server::Server::new(handle, settings, ends.eof.clone());
+    let server = server::Server::new(handle, settings, transport.notices(), ends.eof.clone());
     Ok(run(server, transport, ends, &shutdown).await)
 }
 

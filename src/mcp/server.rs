@@ -9,6 +9,7 @@
 //! - When input has ended, no wait outlasts it: long polls return what there is, a termination gives up its grace.
 
 use std::{
+    future::ready,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -22,14 +23,17 @@ use rmcp::{
     },
     service::RequestContext,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     arena::{Page, PageLimits, Unit},
     audit::Client,
     config::limits::{MAX_CALLS_IN_FLIGHT, MAX_PAGE_RECORDS},
-    mcp::{Settings, args, failure::Failure, reply, tools, unserved, wire::Arguments},
+    mcp::{
+        Settings, args, failure::Failure, progress::Progress, reply, tools, transport::Notices,
+        unserved, wire::Arguments,
+    },
     supervisor::{
         follow::{ReadRequest, Until},
         handle::{Handle, StartRequest},
@@ -53,18 +57,25 @@ pub(super) struct Server {
     /// One permit for each call that may be in flight.
     pub(super) calls: Semaphore,
     pages: Mutex<Vec<Page>>,
+    notices: Notices,
     /// Cancelled when input ends.
     eof: CancellationToken,
 }
 
 impl Server {
-    pub(super) fn new(handle: Handle, settings: Settings, eof: CancellationToken) -> Self {
+    pub(super) fn new(
+        handle: Handle,
+        settings: Settings,
+        notices: Notices,
+        eof: CancellationToken,
+    ) -> Self {
         Self {
             handle,
             tools: tools::list(&settings),
             settings,
             calls: Semaphore::new(MAX_CALLS_IN_FLIGHT),
             pages: Mutex::default(),
+            notices,
             eof,
         }
     }
@@ -73,7 +84,7 @@ impl Server {
         &self,
         arguments: Option<&str>,
         client: Option<Client>,
-        cancelled: &CancellationToken,
+        context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, Failure> {
         let arguments: args::Start = args::read(arguments)?;
         let timeout = arguments.timeout(self.settings.limits.max_timeout_ms)?;
@@ -88,25 +99,33 @@ impl Server {
             close_stdin: arguments.close_stdin,
             wait,
         };
-        let started = self
-            .handle
-            .start(request, cancelled.cancelled(), self.eof.cancelled())
-            .await?;
+        let (begin, begun) = oneshot::channel();
+        let start = self.handle.start(
+            request,
+            |id| drop(begin.send(id.to_owned())),
+            context.ct.cancelled(),
+            self.eof.cancelled(),
+        );
+        let started = self.progress(context).during(start, begun).await?;
         Ok(reply::started(&started, self.settings.results))
     }
 
     async fn read(
         &self,
         arguments: Option<&str>,
-        cancelled: &CancellationToken,
+        context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, Failure> {
         let arguments: args::Read = args::read(arguments)?;
         arguments.check()?;
+        let session = ready(Ok(arguments.session_id.clone()));
+        let read = self
+            .progress(context)
+            .during(self.read_as(&arguments), session);
         tokio::select! {
             biased;
             // Nobody gets the answer any more, and nothing is to be searched for it.
-            () = cancelled.cancelled() => Ok(CallToolResult::default()),
-            result = self.read_as(&arguments) => result,
+            () = context.ct.cancelled() => Ok(CallToolResult::default()),
+            result = read => result,
         }
     }
 
@@ -216,6 +235,12 @@ impl Server {
         Ok(reply::snapshot(&snapshot, self.settings.results))
     }
 
+    /// What tells the caller how far its call is.
+    fn progress(&self, context: &RequestContext<RoleServer>) -> Progress<'_> {
+        let token = context.meta.get_progress_token();
+        Progress::new(&self.handle, &self.notices, token)
+    }
+
     /// Who calls, by its own account: the handshake's, or in the stateless revision the request's. For the log only.
     fn client(&self, context: &RequestContext<RoleServer>) -> Option<Client> {
         self.handle
@@ -284,8 +309,8 @@ impl ServerHandler for Server {
         tracing::debug!(tool = %request.name, id = %context.id, "call");
         let client = || self.client(&context);
         let outcome = match tool {
-            tools::START => self.start(arguments, client(), &context.ct).await,
-            tools::READ => self.read(arguments, &context.ct).await,
+            tools::START => self.start(arguments, client(), &context).await,
+            tools::READ => self.read(arguments, &context).await,
             tools::WRITE => self.write(arguments, client(), &context.ct).await,
             tools::STATUS => self.status(arguments),
             tools::TERMINATE => self.terminate(arguments, client()).await,

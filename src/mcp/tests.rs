@@ -1,6 +1,7 @@
 //! The layer as a client meets it: real descriptors, rmcp's service loop, lines in and lines out.
 
 mod arguments;
+mod notices;
 
 use std::{
     fs::File,
@@ -301,7 +302,12 @@ fn a_call_over_the_bound_is_refused_at_once() {
         let ends = transport::Ends::default();
         let transport = transport::Stdio::new(protocol, Results::Both, ends.clone()).unwrap();
         let settings = tools::tests::settings(Results::Both);
-        let server = server::Server::new(idle_handle(Log::off()), settings, ends.eof.clone());
+        let server = server::Server::new(
+            idle_handle(Log::off()),
+            settings,
+            transport.notices(),
+            ends.eof.clone(),
+        );
         server.calls.forget_permits(MAX_CALLS_IN_FLIGHT);
         run(server, transport, ends, &shutdown).await
     });
@@ -324,7 +330,12 @@ fn the_log_has_calls_over_the_bound_that_would_have_done_something() {
         let ends = transport::Ends::default();
         let transport = transport::Stdio::new(protocol, Results::Both, ends.clone()).unwrap();
         let settings = tools::tests::settings(Results::Both);
-        let server = server::Server::new(idle_handle(kept), settings, ends.eof.clone());
+        let server = server::Server::new(
+            idle_handle(kept),
+            settings,
+            transport.notices(),
+            ends.eof.clone(),
+        );
         server.calls.forget_permits(MAX_CALLS_IN_FLIGHT);
         run(server, transport, ends, &shutdown).await
     });

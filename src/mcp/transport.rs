@@ -20,7 +20,10 @@ use std::{
 
 use rmcp::{
     RoleServer,
-    model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+        ServerNotification,
+    },
     transport::Transport,
 };
 use tokio::sync::Notify;
@@ -41,6 +44,8 @@ const MESSAGES_PER_TURN: u32 = 32;
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// How long replies wait at the end of a connection for a client that takes none of them.
 const PATIENCE: Duration = Duration::from_millis(700);
+/// No notification is sent while more bytes than this wait for the client.
+const BEHIND_BYTES: usize = 64 << 10;
 /// Capacity that an idle output buffer keeps: a full page in both copies, and then some.
 const IDLE_BYTES: usize = 512 << 10;
 
@@ -102,13 +107,17 @@ impl Stdio {
         async move { outbox.stalled().await }
     }
 
+    /// See [`Notices`].
+    pub(super) fn notices(&self) -> Notices {
+        Notices {
+            outbox: Arc::clone(&self.outbox),
+        }
+    }
+
     /// Answers a frame that rmcp never sees.
     fn refuse(&self, id: RequestId, error: ErrorData) {
         tracing::debug!(%id, error = %error.message, "refused a frame");
-        self.outbox.put(&wire::error(id, error));
-        // In a task, since `receive` may be dropped at any await, and nobody else need come by to write.
-        let outbox = Arc::clone(&self.outbox);
-        tokio::spawn(async move { outbox.flush().await });
+        self.outbox.put_and_flush(&wire::error(id, error));
     }
 
     /// Waits until replies may be queued again. Meanwhile nothing is read, so the end of input is looked for: a client that
@@ -204,6 +213,25 @@ impl Transport<RoleServer> for Stdio {
     }
 }
 
+/// The way of notifications, past rmcp: it would queue any number of them for a client that doesn't read, and could let an answer
+/// overtake one that was sent before it.
+#[derive(Clone, Debug)]
+pub(super) struct Notices {
+    outbox: Arc<Outbox>,
+}
+
+impl Notices {
+    /// Sends it, unless the client is behind with reading. Returns whether it was sent. Must be called inside a runtime.
+    pub(super) fn send(&self, notification: ServerNotification) -> bool {
+        let is_behind = self.outbox.queue().pending > BEHIND_BYTES;
+        if !is_behind {
+            self.outbox
+                .put_and_flush(&JsonRpcMessage::notification(notification));
+        }
+        !is_behind
+    }
+}
+
 /// Replies on their way out.
 #[derive(Debug)]
 struct Outbox {
@@ -247,6 +275,14 @@ impl Outbox {
         let before = queue.encoded.len();
         wire::write(message, self.layout, &mut queue.encoded);
         queue.pending += queue.encoded.len() - before;
+    }
+
+    /// As [`Self::put`], and sees to the writing. In a task, since whoever calls may be dropped at any await, and nobody else
+    /// need come by to write.
+    fn put_and_flush(self: &Arc<Self>, message: &ServerJsonRpcMessage) {
+        self.put(message);
+        let outbox = Arc::clone(self);
+        tokio::spawn(async move { outbox.flush().await });
     }
 
     /// Whether more waits than may. Once the connection has ended nothing waits.

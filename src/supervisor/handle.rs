@@ -35,7 +35,7 @@ use crate::{
 mod readings;
 mod starts;
 
-pub use readings::{FindReading, PlainReading};
+pub use readings::{FindReading, Glance, PlainReading};
 pub use starts::{StartRequest, StartWait, Started};
 
 /// What a write came to.

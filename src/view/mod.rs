@@ -1,5 +1,5 @@
-//! What a reader sees of a log besides its pages: plain lines, the first match of a pattern, and the lines with
-//! one.
+//! What a reader sees of a log besides its pages: plain lines, the last of them, the first match of a pattern, and
+//! the lines with one.
 //!
 //! Everything here works on copies of pieces of the log, and so holds no lock while it works: whoever wants a reading takes one
 //! step after the other, and may let others have their turn in between.
@@ -10,6 +10,7 @@ use crate::arena::{CursorError, LineStart, Page, PageLimits, RecordLog, Stream, 
 
 pub mod excerpt;
 pub mod find;
+pub mod last_line;
 pub mod plain;
 pub mod watch;
 

@@ -12,7 +12,7 @@ use tokio::{task::yield_now, time::sleep};
 
 use super::Handle;
 use crate::{
-    arena::{CursorError, Page},
+    arena::{CursorError, Page, PageLimits, Unit},
     session::snapshot::{Output, Status},
     spool::Want,
     supervisor::{
@@ -25,6 +25,7 @@ use crate::{
         Progress,
         excerpt::start,
         find::{Find, FindLimits},
+        last_line::last_line,
         plain::{Plain, PlainLimits},
     },
 };
@@ -32,6 +33,22 @@ use crate::{
 /// How long a find may take. Clients give calls up after 60 s, and one that a slow pattern makes wait for its turn has to be
 /// answered, too.
 const FIND_TIME: Duration = Duration::from_secs(20);
+
+/// Text at the end of the log in which its last line is looked for: more than a line has, or several redraws of it.
+const GLANCE: PageLimits = PageLimits {
+    bytes: 4_096,
+    records: 1_024,
+    unit: Unit::Runs,
+};
+
+/// How far a session is.
+#[derive(Debug)]
+pub struct Glance {
+    /// Bytes read of both pipes.
+    pub output_bytes: u64,
+    /// The last line as a terminal would show it; empty when there is none.
+    pub last_line: String,
+}
 
 /// A plain page with what stands beside it: as it was when the page was done, all at one time.
 #[derive(Debug)]
@@ -166,6 +183,23 @@ impl Handle {
             output: now.output,
             truncated: now.base > 0,
             find: finding.find,
+        })
+    }
+
+    /// How far the session is, with at most `chars` characters of its last line.
+    ///
+    /// # Cancel safety
+    /// Reading consumes nothing; dropping the future changes nothing.
+    pub async fn glance(&self, session_id: &str, chars: usize) -> Result<Glance, Refusal> {
+        let session = self.shared.table.find(session_id)?;
+        let mut page = Page::default();
+        Text::of(&session)
+            .page_back(None, 0, GLANCE, &mut page)
+            .await?;
+        let output_bytes = session.state().output_bytes;
+        Ok(Glance {
+            output_bytes,
+            last_line: last_line(&page, chars),
         })
     }
 

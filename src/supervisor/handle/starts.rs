@@ -67,7 +67,8 @@ pub struct Started {
 }
 
 impl Handle {
-    /// Starts a session, gives it its input, and waits for its end as the request says. A client that cancels never learns
+    /// Starts a session, gives it its input, and waits for its end as the request says. `begun` is told the session's id as soon
+    /// as it has one. A client that cancels never learns
     /// the session's id, so the session is ended at once when `cancelled` resolves before the answer. `cut_short` ends
     /// the wait early, as if its time were up.
     ///
@@ -77,12 +78,13 @@ impl Handle {
     pub async fn start(
         &self,
         request: StartRequest,
+        begun: impl FnOnce(&str),
         cancelled: impl Future<Output = ()>,
         cut_short: impl Future<Output = ()>,
     ) -> Result<Started, Refusal> {
         let mut trail = StartTrail::of(&self.shared.log, &request);
         let started = self
-            .start_on(request, cancelled, cut_short, trail.as_mut())
+            .start_on(request, begun, cancelled, cut_short, trail.as_mut())
             .await;
         if let (Some(trail), Err(refusal)) = (&mut trail, &started) {
             trail.refused(refusal);
@@ -93,6 +95,7 @@ impl Handle {
     async fn start_on(
         &self,
         mut request: StartRequest,
+        begun: impl FnOnce(&str),
         cancelled: impl Future<Output = ()>,
         cut_short: impl Future<Output = ()>,
         trail: Option<&mut StartTrail<'_>>,
@@ -153,6 +156,7 @@ impl Handle {
         }
         self.shared.ends.expect(&session, client.clone());
         let closed = reservation.commit(Arc::clone(&session));
+        begun(session.id());
         place.send(Adoption {
             session: Arc::clone(&session),
             child,

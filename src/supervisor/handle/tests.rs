@@ -32,7 +32,7 @@ async fn start(host: &Handle) -> Result<Snapshot, Refusal> {
         command_id: "job".to_owned(),
         ..StartRequest::default()
     };
-    let started = host.start(request, pending(), pending()).await?;
+    let started = host.start(request, |_| (), pending(), pending()).await?;
     Ok(started.snapshot)
 }
 
