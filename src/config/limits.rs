@@ -24,6 +24,8 @@ pub const DEFAULT_OUTPUT_BYTES: usize = 16_384;
 pub const MAX_PAGE_BYTES: usize = 65_536;
 /// Smallest `max_bytes`: one code point always fits.
 pub const MIN_PAGE_BYTES: usize = 4;
+/// Text of a session that is read as a resource, in bytes.
+pub const RESOURCE_BYTES: usize = 4 * MAX_PAGE_BYTES;
 /// Records on one page.
 pub const MAX_PAGE_RECORDS: usize = 1_024;
 /// Bounds of every timeout.
@@ -125,6 +127,8 @@ pub const SPOOL_READ_BLOCKS: usize = 8;
 const RUN_BYTES: usize = 24;
 /// Longest spelling of one byte of text in a reply: `\u0000` in the structured body, `\\u0000` in the text block.
 const REPLY_BYTES_PER_TEXT_BYTE: usize = 6 + 7;
+/// Longest spelling of one byte of plain text, `\n`: other control characters than tabs and line feeds are left out of it.
+const REPLY_BYTES_PER_PLAIN_BYTE: usize = 2;
 /// One code point's record beside its text, in both places of a reply.
 const REPLY_BYTES_PER_RECORD: usize = 2 * 64;
 /// One session of a list beside its names, in both places of a reply.
@@ -172,7 +176,9 @@ pub fn plan(config: &Config, holds: Holds) -> Plan {
     let longest_names = config.commands.iter().map(named).max().unwrap_or_default();
     let list_reply =
         config.max_records * (REPLY_BYTES_PER_SESSION + longest_names * REPLY_BYTES_PER_TEXT_BYTE);
-    let reply_bytes = page_reply.max(list_reply);
+    // The text itself is held beside its copy in the reply.
+    let resource_reply = RESOURCE_BYTES * (1 + REPLY_BYTES_PER_PLAIN_BYTE);
+    let reply_bytes = page_reply.max(list_reply).max(resource_reply);
     let spooling = config.spool.as_ref().map_or(0, |_| {
         let blocks = (leaving + SPOOL_WRITE_BLOCKS) * block_bytes;
         config.max_records * (blocks + SPOOL_CATALOGUE_BYTES)

@@ -21,6 +21,7 @@ mod frame;
 mod id_scan;
 mod progress;
 mod reply;
+mod resources;
 mod schema;
 mod server;
 pub mod stdio;
@@ -46,6 +47,15 @@ pub struct Settings {
     pub limits: Limits,
     /// Layout of results.
     pub results: Results,
+}
+
+impl Settings {
+    /// What the Owner says of a command.
+    fn description(&self, command_id: &str) -> Option<&str> {
+        let mut profiles = self.profiles.iter();
+        let profile = profiles.find(|profile| profile.id == command_id);
+        profile.and_then(|profile| profile.description.as_deref())
+    }
 }
 
 /// The Owner's bounds that clients are told of.

@@ -194,16 +194,11 @@ struct Listed<'a> {
 
 /// The result of a call that returns all sessions.
 pub(super) fn sessions(sessions: &[Snapshot], settings: &Settings) -> CallToolResult {
-    let description = |snapshot: &Snapshot| {
-        let mut profiles = settings.profiles.iter();
-        let profile = profiles.find(|profile| profile.id == snapshot.command_id);
-        profile.and_then(|profile| profile.description.as_deref())
-    };
     let listed = sessions.iter().map(|snapshot| Listed {
         members: snapshot.into(),
         last_output_at: snapshot.last_output_at.map(rfc3339),
         output_bytes: snapshot.output_bytes,
-        description: description(snapshot),
+        description: settings.description(&snapshot.command_id),
     });
     let body = body(
         &SessionsBody {

@@ -4,8 +4,8 @@
 //! - Calls reach the sessions in the order in which they arrived. rmcp spawns a task for each request in order of arrival, the
 //!   runtime is a current-thread one whose queue is first in, first out, and nothing is awaited before
 //!   [`Handle::write`] is called.
-//! - At most [`MAX_CALLS_IN_FLIGHT`] calls at once. What is over it is refused at once, never queued: reading must go on, or
-//!   cancellations would be stuck behind the calls that they end.
+//! - At most [`MAX_CALLS_IN_FLIGHT`] calls at once, readings of resources among them. What is over it is refused at once, never
+//!   queued: reading must go on, or cancellations would be stuck behind the calls that they end.
 //! - When input has ended, no wait outlasts it: long polls return what there is, a termination gives up its grace.
 
 use std::{
@@ -18,12 +18,13 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode, Implementation,
-        InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams,
-        ServerCapabilities, ServerConfig, Tool,
+        InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+        ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
     },
     service::RequestContext,
 };
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -31,8 +32,8 @@ use crate::{
     audit::Client,
     config::limits::{MAX_CALLS_IN_FLIGHT, MAX_PAGE_RECORDS},
     mcp::{
-        Settings, args, failure::Failure, progress::Progress, reply, tools, transport::Notices,
-        unserved, wire::Arguments,
+        Settings, args, failure::Failure, progress::Progress, reply, resources, tools,
+        transport::Notices, unserved, wire::Arguments,
     },
     supervisor::{
         follow::{ReadRequest, Until},
@@ -235,6 +236,16 @@ impl Server {
         Ok(reply::snapshot(&snapshot, self.settings.results))
     }
 
+    /// A place among the calls that are in flight.
+    fn place(&self) -> Result<SemaphorePermit<'_>, ErrorData> {
+        self.calls.try_acquire().map_err(|_| {
+            let message = format!(
+                "{MAX_CALLS_IN_FLIGHT} calls are in flight, as many as may; call again when one is answered"
+            );
+            ErrorData::new(TOO_MANY_CALLS, message, None)
+        })
+    }
+
     /// What tells the caller how far its call is.
     fn progress(&self, context: &RequestContext<RoleServer>) -> Progress<'_> {
         let token = context.meta.get_progress_token();
@@ -258,7 +269,11 @@ impl Server {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
+        ServerConfig::new(capabilities)
             .with_server_info(
                 Implementation::new("sluicegate", env!("CARGO_PKG_VERSION"))
                     .with_title("sluicegate"),
@@ -286,6 +301,37 @@ impl ServerHandler for Server {
         Ok(ListToolsResult::with_all_items(self.tools.clone()))
     }
 
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let _in_flight = self.place()?;
+        Ok(resources::list(&self.handle.sessions(), &self.settings))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let _in_flight = self.place()?;
+        tokio::select! {
+            biased;
+            // Nobody gets the answer any more.
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+            read = resources::read(&self.handle, &request.uri) => Ok(read?.into()),
+        }
+    }
+
     /// # Cancel safety
     ///
     /// rmcp never drops this future; it cancels `context.ct` and drops the answer.
@@ -297,15 +343,11 @@ impl ServerHandler for Server {
         let arguments = context.extensions.get::<Arguments>();
         let arguments = arguments.map(|arguments| arguments.0.get());
         let tool = request.name.as_ref();
-        let Ok(_in_flight) = self.calls.try_acquire() else {
+        let _in_flight = self.place().inspect_err(|_| {
             let client = self.client(&context);
             let code = Code::TooManyCalls.as_str();
             unserved::log(self.handle.log(), tool, arguments, client.as_ref(), code);
-            let message = format!(
-                "{MAX_CALLS_IN_FLIGHT} calls are in flight, as many as may; call again when one is answered"
-            );
-            return Err(ErrorData::new(TOO_MANY_CALLS, message, None));
-        };
+        })?;
         tracing::debug!(tool = %request.name, id = %context.id, "call");
         let client = || self.client(&context);
         let outcome = match tool {

@@ -64,7 +64,15 @@ struct CallParams<'a> {
 }
 
 /// Requests that rmcp knows and this server answers. rmcp takes one whose params don't fit for an unknown method.
-const KNOWN: [&str; 4] = ["initialize", "ping", "server/discover", "tools/list"];
+const KNOWN: [&str; 7] = [
+    "initialize",
+    "ping",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "server/discover",
+    "tools/list",
+];
 
 /// Reads one frame.
 pub(super) fn read(frame: Frame<'_>) -> Incoming {
@@ -279,6 +287,10 @@ mod tests {
             ),
             (
                 r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":7}"#,
+                -32602,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}"#,
                 -32602,
             ),
         ];

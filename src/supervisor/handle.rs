@@ -34,6 +34,7 @@ use crate::{
 
 mod readings;
 mod starts;
+mod tail;
 
 pub use readings::{FindReading, Glance, PlainReading};
 pub use starts::{StartRequest, StartWait, Started};

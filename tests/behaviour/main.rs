@@ -35,6 +35,7 @@ mod protocol;
 mod readme;
 mod real_jobs;
 mod resources;
+mod resources_of_sessions;
 mod restrictions;
 mod sandbox;
 mod server_killed;

@@ -223,21 +223,7 @@ impl Handle {
         // Where the raw page starts: at the cursor, at the tail's start, or at what is left after a long wait.
         let mut plain = Plain::new(start(&page), limits);
         let mut text = Text::of(&session);
-        loop {
-            let answer = match text.answer(plain.look(), &mut page) {
-                Ok(answer) => answer,
-                Err(want) => {
-                    text.fetch(want).await;
-                    continue;
-                }
-            };
-            let progress = plain.step(&answer);
-            answer.give_back(&mut page);
-            if progress? == Progress::Done {
-                break;
-            }
-            yield_now().await;
-        }
+        fill_plain(&mut text, &mut plain, &mut page).await?;
         let now = text.now();
         reading.status = now.status;
         reading.output = now.output;
@@ -248,5 +234,31 @@ impl Handle {
             end_cursor: now.next,
             reading,
         })
+    }
+}
+
+/// Makes the plain page that `plain` begins, with `scratch` for the pieces.
+///
+/// # Errors
+/// When the text at the page's cursor was evicted or doesn't exist yet.
+pub(super) async fn fill_plain(
+    text: &mut Text,
+    plain: &mut Plain,
+    scratch: &mut Page,
+) -> Result<(), CursorError> {
+    loop {
+        let answer = match text.answer(plain.look(), scratch) {
+            Ok(answer) => answer,
+            Err(want) => {
+                text.fetch(want).await;
+                continue;
+            }
+        };
+        let progress = plain.step(&answer);
+        answer.give_back(scratch);
+        if progress? == Progress::Done {
+            return Ok(());
+        }
+        yield_now().await;
     }
 }
