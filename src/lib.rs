@@ -12,7 +12,7 @@
 //! ```text
 //! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · text_pages · log
 //!                                                          the command line
-//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · progress · unserved · server
+//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · server
 //!                                                          the wire
 //! supervisor   handle · launchers · follow · reach · search · table · engine · refusal · trail    all sessions
 //! session      lifecycle · driver · pump · pace · input · spooler · io_thread · state · snapshot    one session

@@ -38,6 +38,8 @@ pub const MAX_CALLS_IN_FLIGHT: usize = 512;
 pub const MAX_PATTERN_WAITS: usize = 32;
 /// Calls among them that find lines at once; others wait for their turn.
 pub const MAX_FINDS: usize = 4;
+/// Requests that may listen for changes at once. Each may name every session.
+pub const MAX_LISTENS: usize = 4;
 /// Bounds of `find.context_lines`.
 pub const CONTEXT_LINES: RangeInclusive<u64> = 0..=10;
 /// Bounds of `find.max_matches`.
@@ -133,6 +135,8 @@ const REPLY_BYTES_PER_PLAIN_BYTE: usize = 2;
 const REPLY_BYTES_PER_RECORD: usize = 2 * 64;
 /// One session of a list beside its names, in both places of a reply.
 const REPLY_BYTES_PER_SESSION: usize = 2 * 1_024;
+/// One session that a client is told of: its URI, a task, a notification on its way.
+const SUBSCRIPTION_BYTES: usize = 4 * 1_024;
 /// Program, allocator, thread stacks and both runtimes, resident.
 const FIXED_BYTES: usize = 16 * 1_048_576;
 
@@ -140,7 +144,7 @@ const FIXED_BYTES: usize = 16 * 1_048_576;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What holds it, and how many bytes.
-    pub items: [(&'static str, usize); 10],
+    pub items: [(&'static str, usize); 11],
     /// The sum of the items.
     pub total: usize,
 }
@@ -210,6 +214,11 @@ pub fn plan(config: &Config, holds: Holds) -> Plan {
             config.audit_log.as_ref().map_or(0, |_| MAX_AUDIT_BYTES),
         ),
         ("text on its way to and from the spool", spooling),
+        (
+            "subscriptions",
+            // Those of one kind, and a listening request's.
+            config.max_records * (1 + MAX_LISTENS) * SUBSCRIPTION_BYTES,
+        ),
         ("program and runtimes", FIXED_BYTES),
     ];
     Plan {
@@ -240,6 +249,7 @@ mod tests {
         assert_eq!(plan.items[2], ("input in flight", 512 * 7));
         assert_eq!(plan.items[4], ("searches", (32 + 4) * 17));
         assert_eq!(plan.items[8].1, 0, "without a spool");
+        assert_eq!(plan.items[9], ("subscriptions", 5 * (1 + 4) * 4_096));
         let sum: usize = plan.items.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(plan.total, sum);
     }

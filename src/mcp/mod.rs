@@ -25,6 +25,7 @@ mod resources;
 mod schema;
 mod server;
 pub mod stdio;
+mod subscriptions;
 #[cfg(test)]
 mod tests;
 mod tools;

@@ -20,9 +20,10 @@ use rmcp::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode, Implementation,
         InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-        ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+        ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
-    service::RequestContext,
+    service::{RequestContext, SubscriptionContext},
 };
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -30,10 +31,17 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     arena::{Page, PageLimits, Unit},
     audit::Client,
-    config::limits::{MAX_CALLS_IN_FLIGHT, MAX_PAGE_RECORDS},
+    config::limits::{MAX_CALLS_IN_FLIGHT, MAX_LISTENS, MAX_PAGE_RECORDS},
     mcp::{
-        Settings, args, failure::Failure, progress::Progress, reply, resources, tools,
-        transport::Notices, unserved, wire::Arguments,
+        Settings, args,
+        failure::Failure,
+        progress::Progress,
+        reply, resources,
+        subscriptions::{self, Subscriptions},
+        tools,
+        transport::Notices,
+        unserved,
+        wire::Arguments,
     },
     supervisor::{
         follow::{ReadRequest, Until},
@@ -59,6 +67,9 @@ pub(super) struct Server {
     pub(super) calls: Semaphore,
     pages: Mutex<Vec<Page>>,
     notices: Notices,
+    subscriptions: Subscriptions,
+    /// One permit for each request that may listen.
+    listens: Semaphore,
     /// Cancelled when input ends.
     eof: CancellationToken,
 }
@@ -77,6 +88,8 @@ impl Server {
             calls: Semaphore::new(MAX_CALLS_IN_FLIGHT),
             pages: Mutex::default(),
             notices,
+            subscriptions: Subscriptions::default(),
+            listens: Semaphore::new(MAX_LISTENS),
             eof,
         }
     }
@@ -272,6 +285,7 @@ impl ServerHandler for Server {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_resources_subscribe()
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(
@@ -330,6 +344,42 @@ impl ServerHandler for Server {
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
             read = resources::read(&self.handle, &request.uri) => Ok(read?.into()),
         }
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions
+            .subscribe(&self.handle, &self.notices, &request.uri)
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.unsubscribe(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(subscriptions::accepted(&self.handle, requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let Ok(_listening) = self.listens.try_acquire() else {
+            let message = format!(
+                "{MAX_LISTENS} requests listen, as many as may; cancel one, and name all sessions in another"
+            );
+            return Err(ErrorData::new(TOO_MANY_CALLS, message, None));
+        };
+        subscriptions::listen(&self.handle, context, &self.eof).await;
+        Ok(())
     }
 
     /// # Cancel safety

@@ -64,13 +64,16 @@ struct CallParams<'a> {
 }
 
 /// Requests that rmcp knows and this server answers. rmcp takes one whose params don't fit for an unknown method.
-const KNOWN: [&str; 7] = [
+const KNOWN: [&str; 10] = [
     "initialize",
     "ping",
     "resources/list",
     "resources/read",
+    "resources/subscribe",
     "resources/templates/list",
+    "resources/unsubscribe",
     "server/discover",
+    "subscriptions/listen",
     "tools/list",
 ];
 

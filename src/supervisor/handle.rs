@@ -32,10 +32,12 @@ use crate::{
     },
 };
 
+mod changes;
 mod readings;
 mod starts;
 mod tail;
 
+pub use changes::Changes;
 pub use readings::{FindReading, Glance, PlainReading};
 pub use starts::{StartRequest, StartWait, Started};
 

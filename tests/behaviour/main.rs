@@ -47,6 +47,7 @@ mod spool;
 mod start_faults;
 mod start_policy;
 mod streams;
+mod subscriptions;
 mod unprivileged;
 mod waiting;
 mod waits_cut;
