@@ -66,7 +66,7 @@ struct State {
     jobs: VecDeque<Job>,
     /// Threads that wait and that no job was given to: none or one.
     waiting: usize,
-    /// Jobs that came to their end.
+    /// Jobs that came to a result.
     done: u64,
     closed: bool,
 }
@@ -102,8 +102,11 @@ impl Launchers {
     ) -> Result<T, NoResult> {
         let place = self.turn().await?;
         let (answer, result) = oneshot::channel();
+        let threads = Arc::clone(&self.threads);
         let work = Box::new(move || {
             let result = work(&|| !answer.is_closed());
+            // Before anybody can know of it: whoever waits behind must not take it for one that hangs.
+            threads.lock().done += 1;
             answer.send(result).ok();
         });
         self.threads.give(Job { work, place })?;
@@ -167,7 +170,6 @@ impl Threads {
 
     fn next(&self) -> Option<Job> {
         let mut state = self.lock();
-        state.done += 1;
         if state.waiting > 0 {
             return None;
         }
