@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    process::Command,
 };
 
 use serde_json::Value;
@@ -144,6 +145,39 @@ fn the_commands_that_it_shows_are_known() {
         seen += 1;
     }
     assert!(seen > 0, "README shows none");
+}
+
+/// Those that install something need a release build or a registry, and those that reach another machine need one.
+#[test]
+fn the_commands_that_it_shows_work_one_after_the_other_in_an_empty_home() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let beside = Path::new(env!("CARGO_BIN_EXE_sluicegate")).parent();
+    let mut path = beside
+        .expect("it lies in a directory")
+        .as_os_str()
+        .to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").expect("PATH is set"));
+    let mut ran = 0;
+    for line in commands(&readme()) {
+        let works_here = ["sluicegate ", "mkdir "]
+            .iter()
+            .any(|first| line.starts_with(first));
+        if !works_here {
+            continue;
+        }
+        let mut shell = Command::new("/bin/sh");
+        shell
+            .args(["-c", &line])
+            .current_dir(home.path())
+            .env("HOME", home.path())
+            .env("PATH", &path);
+        let output = shell.output().expect("sh is there");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {stderr}");
+        ran += 1;
+    }
+    assert!(ran > 10, "{ran} commands");
 }
 
 #[test]
