@@ -6,14 +6,13 @@ use std::{
     io::{BufRead, BufReader},
     os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::Stdio,
     thread,
 };
 
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde_json::{Value, json};
 
-use crate::common::{Owner, Server, SmallDisk, wait_until};
+use crate::common::{Owner, Server, SmallDisk, launch, wait_until};
 
 fn audited(owner: Owner, log: &Path) -> Owner {
     owner.set("audit_log", log.to_str().expect("a UTF-8 path"))
@@ -84,19 +83,11 @@ fn what_may_not_take_the_log_is_refused_by_name() {
         (PathBuf::from("audit.jsonl"), "must be an absolute path"),
     ] {
         owner = audited(owner, &log);
-        let output = owner
-            .command()
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary starts");
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{log:?}: {stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        let stderr = launch::refusal(&mut owner.command());
         assert!(
             stderr.contains("audit_log: ") && stderr.contains(why),
             "{stderr}"
         );
-        assert!(output.stdout.is_empty());
     }
 }
 

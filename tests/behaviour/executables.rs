@@ -4,12 +4,11 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, lchown, symlink},
     path::Path,
-    process::Command,
 };
 
 use serde_json::json;
 
-use crate::common::{Owner, Server, owner, wait_until};
+use crate::common::{Owner, Server, launch::refusal, owner, wait_until};
 
 fn utf8(path: &Path) -> &str {
     path.to_str().expect("a UTF-8 path")
@@ -41,16 +40,6 @@ fn check(owner: &Owner) -> (bool, String) {
     (output.status.success(), said)
 }
 
-/// Why `stdio` doesn't start: one line.
-fn refusal(mut command: Command) -> String {
-    let output = command.output().expect("the binary starts");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(output.stdout.is_empty());
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    stderr
-}
-
 #[test]
 fn an_executable_that_everyone_may_write_is_refused_and_so_is_a_directory_above_it() {
     for place in ["tools", "tools/bin", "tools/bin/tool"] {
@@ -69,7 +58,7 @@ fn an_executable_that_everyone_may_write_is_refused_and_so_is_a_directory_above_
             "chmod o-w",
         ] {
             assert!(line.contains(words), "{words:?} is not in {line}");
-            assert!(refusal(owner.command()).contains(words), "{words}");
+            assert!(refusal(&mut owner.command()).contains(words), "{words}");
         }
     }
 }
@@ -108,7 +97,7 @@ fn the_directories_of_links_count_like_those_of_the_executable() {
     let owner = owner.argv("linked", &[&link, "ran"]);
     assert!(check(&owner).0);
     set_mode(&links, 0o757);
-    let line = refusal(owner.command());
+    let line = refusal(&mut owner.command());
     assert!(
         line.contains("commands.linked.argv[0]") && line.contains(utf8(&links)),
         "{line}"
@@ -133,7 +122,7 @@ fn in_a_sticky_directory_ones_own_executable_is_good_and_a_strangers_is_not() {
         eprintln!("SKIPPED the half about strangers: files of others can't be made here");
         return;
     }
-    let line = refusal(owner.command());
+    let line = refusal(&mut owner.command());
     assert!(
         line.contains("belongs to user 4242") && line.contains("everyone may put files"),
         "{line}"
@@ -197,9 +186,9 @@ fn an_executable_that_came_to_be_writable_is_not_started() {
 #[test]
 fn a_config_below_a_directory_that_everyone_may_write_is_refused() {
     let owner = Owner::job("echo ran");
-    let command = owner.command();
+    let mut command = owner.command();
     set_mode(owner.base(), 0o757);
-    let line = refusal(command);
+    let line = refusal(&mut command);
     assert!(
         line.contains(utf8(owner.base())) && line.contains("everyone may write"),
         "{line}"

@@ -215,15 +215,8 @@ fn a_child_does_not_share_the_protocols_stdin() {
 
 #[test]
 fn a_server_that_may_open_too_few_descriptors_says_so_in_one_line() {
-    let output = std::process::Command::new("/bin/sh")
-        .args(["-c", "ulimit -n 8; exec \"$0\" stdio"])
-        .arg(env!("CARGO_BIN_EXE_sluicegate"))
-        .stdin(std::process::Stdio::null())
-        .output()
-        .expect("sh is there");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(output.stdout.is_empty());
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let owner = Owner::job("true");
+    let mut command = owner.command_after("ulimit -n 8");
+    let stderr = launch::refusal(&mut command);
     assert!(stderr.contains("only 8 descriptors"), "{stderr}");
 }

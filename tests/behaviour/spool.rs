@@ -5,13 +5,14 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::Stdio,
 };
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::common::{Owner, Server, Session, SmallDisk, proc, session::stream_text, wait_until};
+use crate::common::{
+    Owner, Server, Session, SmallDisk, launch, proc, session::stream_text, wait_until,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -96,7 +97,7 @@ fn a_follower_of_a_flood_misses_nothing() {
 }
 
 #[test]
-fn plain_pages_patterns_and_a_tail_longer_than_memory_reach_into_the_files() {
+fn plain_pages_patterns_finds_and_a_tail_longer_than_memory_reach_into_the_files() {
     let owner = Owner::job("seq 1 200000").buffer(4_096);
     let dir = owner.base().join("spool");
     let server = spooled(owner, json!({"dir": dir})).serve();
@@ -111,6 +112,23 @@ fn plain_pages_patterns_and_a_tail_longer_than_memory_reach_into_the_files() {
     let at = expected.find("\n12345\n").expect("it is there") + 1;
     assert_eq!(page["match"], json!({"cursor": at, "text": "12345"}));
     assert_eq!(page["omitted"]["lines"], 12_344 - 64 / 6);
+
+    let find = json!({"find": {"pattern": "^1234.$", "context_lines": 1}});
+    let found = server.ok("terminal_read", job.with_id(find));
+    let matches = found["matches"].as_array().expect("matches");
+    let lines: Vec<&str> = matches
+        .iter()
+        .map(|line| line["text"].as_str().expect("text"))
+        .collect();
+    let all: Vec<String> = (12_340..12_350).map(|n| n.to_string()).collect();
+    assert_eq!(lines, all);
+    assert_eq!(matches[0]["before"], json!(["12339"]));
+    assert_eq!(matches[9]["after"], json!(["12350"]));
+    assert_eq!(matches[5]["cursor"], at);
+    assert_eq!(
+        (&found["lines_scanned"], &found["has_more"]),
+        (&json!(200_000), &json!(false))
+    );
 
     let mut cursor = json!(3);
     let mut plain = String::new();
@@ -265,6 +283,20 @@ fn over_the_budget_of_all_the_oldest_session_pays_first() {
     assert!(left.ends_with("\n200000\n"));
 }
 
+/// Runs the job, which must not notice that its text finds no room; returns it with the oldest cursor that is left.
+fn job_beyond_its_disk<'s>(server: &'s Server, dir: &Path) -> (Session<'s>, u64) {
+    let job = server.start("job");
+    let end = job.wait_settled();
+    assert_eq!(
+        (&end["exit_code"], &end["output_complete"]),
+        (&json!(0), &json!(true))
+    );
+    assert_eq!(end["spool_state"], "dropping");
+    drained(server, dir);
+    let base = cursor(&job.status(), "base_cursor");
+    (job, base)
+}
+
 #[test]
 fn a_full_disk_costs_old_text_and_never_the_job() {
     let owner = Owner::job("seq 1 2000000").buffer(4_096);
@@ -274,17 +306,9 @@ fn a_full_disk_costs_old_text_and_never_the_job() {
     };
     let dir = disk.place.join("spool");
     let mut server = spooled(owner, json!({"dir": dir})).serve();
-    let job = server.start("job");
-    let end = job.wait_settled();
-    assert_eq!(
-        (&end["exit_code"], &end["output_complete"]),
-        (&json!(0), &json!(true))
-    );
-    assert_eq!(end["spool_state"], "dropping");
-    drained(&server, &dir);
-    let base = cursor(&job.status(), "base_cursor");
+    let (job, base) = job_beyond_its_disk(&server, &dir);
     let all: String = (1..=2_000_000).map(|n| format!("{n}\n")).collect();
-    assert_eq!(cursor(&end, "next_cursor"), all.len() as u64);
+    assert_eq!(cursor(&job.status(), "next_cursor"), all.len() as u64);
     let kept = job.read_from(base, 65_536).stdout;
     assert!(kept == all[usize::try_from(base).expect("small")..]);
     server.close_stdin();
@@ -372,14 +396,7 @@ fn a_directory_that_may_not_hold_text_is_refused_by_name() {
             continue;
         }
         owner = spooled(owner, json!({"dir": dir}));
-        let output = owner
-            .command()
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary starts");
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{dir:?}: {stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        let stderr = launch::refusal(&mut owner.command());
         assert!(
             stderr.contains("spool.dir: ") && stderr.contains(why),
             "{stderr}"
@@ -394,15 +411,7 @@ fn a_file_size_limit_is_a_full_disk() {
     let command = owner.command_after("ulimit -f 200");
     let server = Server::spawn(owner, command);
     server.initialize();
-    let job = server.start("job");
-    let end = job.wait_settled();
-    assert_eq!(
-        (&end["exit_code"], &end["output_complete"]),
-        (&json!(0), &json!(true))
-    );
-    assert_eq!(end["spool_state"], "dropping");
-    drained(&server, &dir);
-    let base = cursor(&job.status(), "base_cursor");
+    let (job, base) = job_beyond_its_disk(&server, &dir);
     let kept = job.read_from(base, 65_536).stdout;
     assert!(kept.ends_with("\n400000\n"));
 }

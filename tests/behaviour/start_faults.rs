@@ -122,15 +122,7 @@ fn refused_start(restrict: impl FnOnce(&mut Command)) -> String {
     let owner = Owner::job("exit 0");
     let mut command = owner.command();
     restrict(&mut command);
-    let output = command
-        .stdin(std::process::Stdio::null())
-        .output()
-        .expect("it runs");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(output.stdout.is_empty());
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    stderr
+    launch::refusal(&mut command)
 }
 
 /// In a system call's number as the tests' filter takes it.

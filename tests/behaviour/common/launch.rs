@@ -1,11 +1,11 @@
-//! Odd circumstances to launch the server in. Each function adds to a [`Command`] what the new process does to
-//! itself between fork and exec.
+//! Odd circumstances to launch the server in, and what it says when it refuses them. Most functions add to a [`Command`] what
+//! the new process does to itself between fork and exec.
 #![allow(unsafe_code)]
 
 use std::{
     io,
     os::{fd::RawFd, unix::process::CommandExt},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use nix::sys::resource::{Resource, setrlimit};
@@ -137,4 +137,16 @@ pub fn install_filter(command: &mut Command, filter: Vec<libc::sock_filter>) {
     };
     // SAFETY: the closure only calls prctl(2) and allocates nothing.
     unsafe { command.pre_exec(install) };
+}
+
+/// What a command says that must not start: it ends at once with code 1, one line on stderr and nothing on stdout.
+#[track_caller]
+pub fn refusal(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.expect("the binary starts");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    stderr
 }
