@@ -38,7 +38,10 @@ impl Screen {
     /// `NO_COLOR`, `CLICOLOR_FORCE` and `TERM=dumb` are respected.
     pub(super) fn of_stdout() -> Screen {
         let stdout = io::stdout();
-        let colour = AutoStream::choice(&stdout) != ColorChoice::Never;
+        let dumb = env::var_os("TERM").is_none_or(|kind| kind == "dumb");
+        let forced = env::var_os("CLICOLOR_FORCE").is_some_and(|force| force != "0");
+        // Where `CI` is set, anstream takes even a dumb terminal for one with colours.
+        let colour = AutoStream::choice(&stdout) != ColorChoice::Never && (forced || !dumb);
         if !stdout.is_terminal() {
             // A line of a file or a pipe is searched by line, so it isn't broken.
             return Screen {
@@ -50,7 +53,7 @@ impl Screen {
         let columns = terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0.into());
         Screen {
             colour,
-            live: env::var_os("TERM").is_some_and(|kind| kind != "dumb"),
+            live: !dumb,
             width: columns.unwrap_or(USUAL_WIDTH).max(LEAST_WIDTH),
         }
     }

@@ -1,11 +1,20 @@
 //! Sessions beside each other, and what goes on writing when a session's leader has left.
 
-use crate::common::{Owner, Session, proc, wait_until};
+use crate::common::{Owner, Server, Session, proc, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
+/// Sessions of both kinds in turn, none of whose starts waits for another's answer.
+fn sixty_at_once<'s>(server: &'s Server, ids: [&str; 2]) -> Vec<Session<'s>> {
+    let start =
+        |number: usize| server.send("terminal_start", json!({"command_id": ids[number % 2]}));
+    let calls: Vec<_> = (0..60).map(start).collect();
+    let sessions = calls.iter().map(|call| Session::of(server, call.ok()));
+    sessions.collect()
+}
+
 #[test]
-fn sixty_pairs_started_at_once_hold_nothing_of_each_others_pipes() {
+fn sixty_sessions_started_at_once_hold_nothing_of_each_others_pipes() {
     // One of each pair reads to its end, which only comes when nobody else holds its pipe; the other stays until told.
     let server = Owner::new()
         .argv("reads", &["/bin/cat"])
@@ -13,16 +22,7 @@ fn sixty_pairs_started_at_once_hold_nothing_of_each_others_pipes() {
         .room_for_many()
         .serve();
     for _ in 0..2 {
-        let calls: Vec<_> = (0..60)
-            .map(|number| {
-                let id = ["reads", "stays"][number % 2];
-                server.send("terminal_start", json!({"command_id": id}))
-            })
-            .collect();
-        let sessions: Vec<_> = calls
-            .iter()
-            .map(|call| Session::of(&server, call.ok()))
-            .collect();
+        let sessions = sixty_at_once(&server, ["reads", "stays"]);
         let mut pipes = std::collections::BTreeSet::new();
         for session in &sessions {
             let held = proc::descriptors(session.pid);
@@ -59,16 +59,7 @@ fn a_writer_whose_only_reader_has_left_gets_sigpipe_whatever_runs_beside_it() {
         .sh("pipe", script)
         .room_for_many()
         .serve();
-    let calls: Vec<_> = (0..60)
-        .map(|number| {
-            let id = ["pipe", "stays"][number % 2];
-            server.send("terminal_start", json!({"command_id": id}))
-        })
-        .collect();
-    let sessions: Vec<_> = calls
-        .iter()
-        .map(|call| Session::of(&server, call.ok()))
-        .collect();
+    let sessions = sixty_at_once(&server, ["pipe", "stays"]);
     for pair in sessions.chunks_exact(2) {
         let output = pair[0].read_all();
         assert_eq!(
