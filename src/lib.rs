@@ -116,6 +116,7 @@ pub mod io;
 pub mod mcp;
 pub mod policy;
 pub mod process;
+pub mod screen;
 pub mod session;
 pub mod spool;
 pub mod supervisor;

@@ -73,6 +73,8 @@ pub const OPEN_FILES: RangeInclusive<u64> = 8..=1_048_576;
 pub const FILE_BYTES: RangeInclusive<u64> = 0..=1_099_511_627_776;
 /// Bounds of `nice`: a server without privileges can't raise a priority.
 pub const NICE: RangeInclusive<u64> = 0..=19;
+/// Bounds of `tty.rows` and `tty.cols`, and of a new size.
+pub const TTY_SIDE: RangeInclusive<u64> = 1..=1_000;
 /// Bounds of the budgets of `spool`.
 pub const SPOOL_BYTES: RangeInclusive<u64> = 1_048_576..=1_099_511_627_776;
 /// Bounds of `max_input_bytes`.
@@ -105,6 +107,10 @@ pub mod defaults {
     pub const RETENTION_SECONDS: u64 = 300;
     /// Of `max_input_bytes`.
     pub const MAX_INPUT_BYTES: u64 = 65_536;
+    /// Of `tty.rows`.
+    pub const TTY_ROWS: u64 = 24;
+    /// Of `tty.cols`.
+    pub const TTY_COLS: u64 = 80;
     /// Of `spool.bytes_per_session`.
     pub const SPOOL_BYTES_PER_SESSION: u64 = 1_073_741_824;
     /// Of `spool.bytes_total`.

@@ -1,4 +1,5 @@
-//! The environment of a child: three fixed variables, then the Owner's, then the client's. Nothing of the server's.
+//! The environment of a child: three fixed variables, a fourth on a terminal, then the Owner's, then the client's. Nothing
+//! of the server's.
 
 use crate::config::{Profile, env_names, limits::MAX_CLIENT_ENV};
 
@@ -11,6 +12,15 @@ const BASE: [(&str, &str); 3] = [
     ("LC_ALL", "C.UTF-8"),
 ];
 
+/// What programs on a terminal are told of it: that its screen understands what xterm does, in 256 colours.
+const TERM: (&str, &str) = ("TERM", "xterm-256color");
+
+/// Fits an environment to a terminal. The size isn't in it: variables would go on telling it when it has changed.
+pub(super) fn on_terminal(env: &mut Vec<(String, String)>) {
+    env.retain(|(name, _)| !matches!(name.as_str(), "COLORTERM" | "COLUMNS" | "LINES"));
+    set(env, TERM.0, TERM.1);
+}
+
 /// The whole environment of a child of `profile`, one entry per name; of two values for a name the later counts,
 /// in the order base, profile, client.
 ///
@@ -19,6 +29,7 @@ const BASE: [(&str, &str); 3] = [
 pub fn child_env(
     profile: &Profile,
     client: &[(String, String)],
+    terminal: bool,
 ) -> Result<Vec<(String, String)>, EnvRefused> {
     if client.len() > MAX_CLIENT_ENV {
         return Err(EnvRefused::TooMany(client.len()));
@@ -30,6 +41,9 @@ pub fn child_env(
         .iter()
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .collect();
+    if terminal {
+        on_terminal(&mut env);
+    }
     for (name, value) in profile.env.iter().chain(client) {
         set(&mut env, name, value);
     }
@@ -80,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_child_starts_from_exactly_three_variables() {
-        let env = child_env(&profile(&[], &[]), &[]).unwrap();
+        let env = child_env(&profile(&[], &[]), &[], false).unwrap();
         assert_eq!(
             env,
             owned(&[
