@@ -282,14 +282,14 @@ mod tests {
 
         #[test]
         fn both_lists_arrive_as_they_were(arguments in any_strings(), variables in any_strings()) {
-            let body = through(&encode(&arguments, &variables, &Restrictions::default(), true, false)).unwrap().unwrap();
+            let body = through(&encode(&arguments, &variables, &Restrictions::default(), true, false, false)).unwrap().unwrap();
             prop_assert_eq!(strings(body.arguments()), arguments);
             prop_assert_eq!(strings(body.variables()), variables);
         }
 
         #[test]
         fn a_body_cut_anywhere_is_none(cut in 0_usize..60) {
-            let whole = encode(&[c"/bin/true".to_owned()], &[c"A=b".to_owned()], &Restrictions::default(), true, false);
+            let whole = encode(&[c"/bin/true".to_owned()], &[c"A=b".to_owned()], &Restrictions::default(), true, false, false);
             prop_assume!(cut < whole.len());
             prop_assert!(through(&whole[..cut]).unwrap().is_none());
         }
