@@ -11,10 +11,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("arena", &[]),
     ("contain", &[]),
-    ("config", &["contain"]),
+    ("screen", &[]),
+    ("config", &["contain", "screen"]),
     ("io", &["arena"]),
     ("policy", &["config"]),
-    ("process", &["config", "contain", "io"]),
+    ("process", &["config", "contain", "io", "screen"]),
     ("audit", &["config", "text"]),
     ("demo", &["config"]),
     ("view", &["arena", "text"]),
@@ -22,14 +23,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "session",
         &[
-            "arena", "config", "io", "process", "policy", "spool", "text",
+            "arena", "config", "io", "process", "policy", "screen", "spool", "text",
         ],
     ),
     (
         "supervisor",
         &[
-            "arena", "audit", "config", "io", "process", "policy", "text", "session", "spool",
-            "view",
+            "arena", "audit", "config", "io", "process", "policy", "screen", "text", "session",
+            "spool", "view",
         ],
     ),
     (
@@ -40,6 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "config",
             "policy",
             "process",
+            "screen",
             "session",
             "spool",
             "supervisor",
@@ -69,6 +71,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// A name and the only files (by path prefix below `src/`) that may use it.
 const CONFINED: &[(&str, &[&str])] = &[
     ("tokio_uring", &["io/uring.rs", "io/runtime.rs"]),
+    ("alacritty_terminal", &["screen/"]),
     ("io_uring::", &["io/uring.rs", "io/probe.rs"]),
     ("landlock::", &["contain/ruleset.rs"]),
     ("rmcp", &["mcp/", "cli/client.rs", "cli/log.rs"]),
@@ -95,6 +98,7 @@ const UNSAFE_LEAVES: &[&str] = &[
     "process/prepare.rs",
     "process/probe.rs",
     "process/request.rs",
+    "process/terminal.rs",
     "process/wait.rs",
     "process/wire.rs",
 ];

@@ -311,6 +311,7 @@ mod tests {
             &Restrictions::default(),
             true,
             false,
+            false,
         ))
         .unwrap()
         .unwrap();

@@ -34,6 +34,7 @@ use super::{
 use crate::{
     config::{Pin, Restrictions, Sandbox, StdinKind},
     contain::{Containment, NotContained},
+    io::Channel,
     screen::Size,
 };
 
@@ -146,6 +147,8 @@ pub struct Spawned {
     pub stdout: OwnedFd,
     /// What the child writes to descriptor 2; absent on a terminal, where it is the same as 1.
     pub stderr: Option<OwnedFd>,
+    /// What the three above are ends of.
+    pub channel: Channel,
     /// Its terminal, if it has one.
     pub terminal: Option<Terminal>,
     /// The leader's pidfd and its keeper's socket once more, for whoever waits for them: made here, so that a lack of
@@ -224,6 +227,7 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
                 stdin,
                 stdout,
                 stderr,
+                channel,
                 terminal,
             } = ours;
             Ok(Spawned {
@@ -231,6 +235,7 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
                 stdin,
                 stdout,
                 stderr,
+                channel,
                 terminal,
                 watched,
             })
@@ -292,6 +297,7 @@ struct Ours {
     stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: Option<OwnedFd>,
+    channel: Channel,
     terminal: Option<Terminal>,
 }
 
@@ -330,6 +336,7 @@ fn pipes(stdin: StdinKind) -> Result<(Ours, Theirs), SpawnError> {
         stdin,
         stdout,
         stderr: Some(stderr),
+        channel: Channel::Pipe,
         terminal: None,
     };
     Ok((
@@ -347,6 +354,7 @@ fn terminal(size: Size) -> Result<(Ours, Theirs), SpawnError> {
         stdin: Some(terminal.duplicate().map_err(resources)?),
         stdout: terminal.duplicate().map_err(resources)?,
         stderr: None,
+        channel: Channel::Terminal,
         terminal: Some(terminal),
     };
     Ok((ours, Theirs::All(theirs)))

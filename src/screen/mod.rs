@@ -1,22 +1,15 @@
-//! What a terminal shows.
-use serde::Serialize;
+//! An emulated terminal: takes a program's output as it came and tells what would be seen.
+//!
+//! [`Screen`] owns one terminal's grid, scrollback, modes and shell marks, and makes the answers that a terminal gives to
+//! queries. [`Key`] and [`control`] go the other way: what a terminal sends when a key is pressed. [`changed`] compares two
+//! looks at a screen. What it leaves to others: where the text comes from, and who gets the answers.
 
-/// Size of a terminal, in characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Size {
-    /// Lines.
-    pub rows: u16,
-    /// Columns.
-    pub cols: u16,
-}
+mod difference;
+mod keys;
+mod marks;
+mod terminal;
 
-/// stand-in
-#[derive(Debug)]
-pub struct Screen;
-impl Screen {
-    pub fn new(_: Size, _: usize) -> Screen {
-        Screen
-    }
-    pub fn feed(&mut self, _: &str, _: &mut Vec<u8>) {}
-    pub fn resize(&mut self, _: Size) {}
-}
+pub use difference::changed;
+pub use keys::{Key, control};
+pub use marks::{CommandState, Marks};
+pub use terminal::{Screen, Size};

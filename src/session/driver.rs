@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{
     arena::Stream,
-    io::{Backend, Channel, Sink, Source, Stop, Watch},
+    io::{Backend, Sink, Source, Stop, Watch},
     process::{Exit, Leader, Reaping, Spawned, Unconfirmed},
     session::{
         Session,
@@ -63,10 +63,7 @@ impl Attached {
     /// # Errors
     /// The kernel's error when one of them can't be watched; the child is killed then.
     fn new(child: Spawned, backend: Backend) -> Result<Attached, Errno> {
-        let channel = match child.terminal {
-            Some(_) => Channel::Terminal,
-            None => Channel::Pipe,
-        };
+        let channel = child.channel;
         let stdin = child.stdin.map(|fd| Sink::new(backend, channel, fd));
         let stderr = child.stderr.map(|fd| Source::new(backend, channel, fd));
         Ok(Attached {

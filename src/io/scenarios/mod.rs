@@ -10,7 +10,8 @@ use nix::{
 };
 
 use super::{
-    Backend, Channel, READ_BYTES, Read, Runtime, Sink, Source, Stop, Timer, Watch, Write, probe, scripted,
+    Backend, Channel, READ_BYTES, Read, Runtime, Sink, Source, Stop, Timer, Watch, Write, probe,
+    scripted,
 };
 use crate::arena::{Block, Slab};
 

@@ -261,6 +261,8 @@ fn our_ends_lie_above_stderr_even_when_0_to_2_are_free() {
             stdin,
             stdout,
             stderr,
+            channel: _,
+            terminal: _,
             watched: _,
         } = super::spawn(
             &launch_in(&["/bin/ls", "/proc/self/fd"], root(), StdinKind::Pipe),

@@ -106,6 +106,7 @@ async fn play_in_time(plan: Plan) -> usize {
         i32::MAX,
         RecordLog::new(slab.clone(), plan.budget),
         None,
+        None,
         plan.stdin.is_none(),
         writes,
     ));
