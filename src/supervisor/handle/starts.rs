@@ -31,8 +31,6 @@ use crate::{
     view::excerpt::{Excerpt, head_limits},
 };
 
-/// Lines that are kept of what has left a screen, when nobody says how many.
-const DEFAULT_SCROLLBACK: usize = 1_000;
 /// Longer than any machine is up.
 const NO_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 
@@ -134,10 +132,9 @@ impl Handle {
                 .command(&request.command_id)
                 .ok_or(Refusal::CommandNotFound)?,
         };
-        let scrollback = request
-            .terminal
-            .as_ref()
-            .map_or(DEFAULT_SCROLLBACK, |terminal| terminal.scrollback);
+        // What the five tools give is the text itself; nobody looks at what has left the screen.
+        let terminal = request.terminal.as_ref();
+        let scrollback = terminal.map_or(0, |terminal| terminal.scrollback);
         let size = size(&request, profile);
         if request.input.len() > config.max_input_bytes {
             return Err(Refusal::InputTooLarge {
