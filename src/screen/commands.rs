@@ -223,10 +223,11 @@ impl Surface {
         self.cursor().input_needs_wrap = pending;
     }
 
-    /// Prints the last character again. More than a screen full changes nothing that can be seen.
+    /// Prints the last character again, at most as often as fills a line: nobody needs more, and whoever asks for more in ten
+    /// bytes wants to keep the thread busy.
     fn repeat(&mut self, count: usize) {
         if let Some(last) = self.last {
-            for _ in 0..count.min(self.rows() * self.columns()) {
+            for _ in 0..count.min(self.columns()) {
                 self.print_one(last);
             }
         }
