@@ -380,6 +380,31 @@ impl Surface {
         }
     }
 
+    /// Blanks cells of a row, and what is left beside them of wide characters that are cut through.
+    pub(super) fn erase(&mut self, row: usize, columns: Range<usize>) {
+        let last = self.columns();
+        let cells = &mut self.term.grid_mut()[line(row)];
+        let start = columns.start;
+        let halved = |column: usize| column < last && is_second_half(&cells[Column(column)]);
+        let from = if halved(start) {
+            start.saturating_sub(1)
+        } else {
+            start
+        };
+        let to = if halved(columns.end) {
+            columns.end + 1
+        } else {
+            columns.end
+        };
+        for cell in &mut cells[Column(from)..Column(to)] {
+            cell.c = ' ';
+            cell.flags = Flags::empty();
+            if cell.extra.is_some() {
+                cell.extra = None;
+            }
+        }
+    }
+
     /// Blanks what is left in a row of wide characters that were cut through. The crate leaves halves standing, and what
     /// follows them would be shown a column off.
     pub(super) fn mend(&mut self, row: usize) {
