@@ -98,7 +98,9 @@ fn without_line_drawing(name: &str, cell: String) -> String {
 fn pieces(text: &str, size: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let end = rest.ceil_char_boundary(size.min(rest.len()));
+        let end = (size..rest.len())
+            .find(|end| rest.is_char_boundary(*end))
+            .unwrap_or(rest.len());
         let (piece, later) = rest.split_at(end);
         rest = later;
         (!piece.is_empty()).then_some(piece)

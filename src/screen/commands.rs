@@ -1,15 +1,15 @@
 //! What controls and sequences do to the cells.
 //!
-//! Moving the cursor is done here: the crate's ways know no margins, and in origin mode they add them twice. So are the
-//! modes that it lacks (47, 1047, 1048, soft reset), and tabs, which overwrite nothing.
+//! Moving the cursor is done here: the crate's ways know no margins, and in origin mode they add them twice. So is erasing: it
+//! forgets the first line when it erases above the second, pushes what it clears into its own scrollback, and takes three times
+//! as long, for the sake of colours. So are the modes that it lacks (47, 1047, 1048, soft reset).
 
 use alacritty_terminal::{
     Term,
     event::VoidListener,
     term::TermMode,
     vte::ansi::{
-        CharsetIndex, ClearMode, Handler, LineClearMode, NamedMode, NamedPrivateMode,
-        StandardCharset, TabulationClearMode,
+        CharsetIndex, Handler, NamedMode, NamedPrivateMode, StandardCharset, TabulationClearMode,
     },
 };
 
@@ -138,7 +138,7 @@ impl Surface {
             b'T' | b'^' if sequence.parameters().len() == 1 => {
                 Handler::scroll_down(&mut self.term, count);
             }
-            b'X' => self.change_line(|term| term.erase_chars(count)),
+            b'X' => self.erase(row, column..self.columns().min(column + count)),
             b'Z' => {
                 self.cursor().input_needs_wrap = false;
                 self.term.move_backward_tabs(tabs(count));
@@ -223,10 +223,11 @@ impl Surface {
         self.cursor().input_needs_wrap = pending;
     }
 
-    /// Prints the last character again. More than a screen full changes nothing that can be seen.
+    /// Prints the last character again, at most as often as fills a line: nobody needs more, and whoever asks for more in ten
+    /// bytes wants to keep the thread busy.
     fn repeat(&mut self, count: usize) {
         if let Some(last) = self.last {
-            for _ in 0..count.min(self.rows() * self.columns()) {
+            for _ in 0..count.min(self.columns()) {
                 self.print_one(last);
             }
         }
@@ -236,16 +237,17 @@ impl Surface {
         let (row, _) = self.position();
         match what {
             0 => {
-                self.change_line(|term| term.clear_screen(ClearMode::Below));
+                self.erase_line(0);
+                if row + 1 < self.rows() {
+                    self.term.grid_mut().reset_region(line(row + 1)..);
+                }
             }
             1 => {
-                // The crate forgets the first line when the cursor is in the second.
                 if row > 0 {
                     self.term.grid_mut().reset_region(..line(row));
                 }
                 self.erase_line(1);
             }
-            // The crate would push what it erases into its own scrollback.
             2 => self.clear(),
             3 => self.scrollback.clear(),
             _ => {}
@@ -258,16 +260,18 @@ impl Surface {
     }
 
     fn erase_line(&mut self, what: u16) {
-        let mode = match what {
-            0 => LineClearMode::Right,
-            1 => LineClearMode::Left,
-            2 => LineClearMode::All,
-            _ => return,
-        };
-        self.change_line(|term| term.clear_line(mode));
+        let (row, column) = self.position();
+        match what {
+            // With a wrap pending, the cursor is past the last column.
+            0 if self.cursor().input_needs_wrap => {}
+            0 => self.erase(row, column..self.columns()),
+            1 => self.erase(row, 0..column + 1),
+            2 => self.erase(row, 0..self.columns()),
+            _ => {}
+        }
     }
 
-    /// Changes cells of the cursor's line, perhaps cutting through wide characters.
+    /// Moves cells of the cursor's line, perhaps cutting through wide characters.
     fn change_line(&mut self, change: impl FnOnce(&mut Term<VoidListener>)) {
         change(&mut self.term);
         let (row, _) = self.position();

@@ -53,6 +53,14 @@ impl Scrollback {
         }
     }
 
+    /// Takes the newest line out, if `wanted` says so.
+    pub(super) fn take_newest(&mut self, wanted: impl Fn(&str) -> bool) -> Option<String> {
+        let line = self.newest(1).next().filter(|line| wanted(line))?;
+        self.lengths.pop_back();
+        self.text.truncate(self.text.len() - line.len());
+        Some(line)
+    }
+
     /// Forgets every line.
     pub(super) fn clear(&mut self) {
         self.text = VecDeque::new();
@@ -72,12 +80,12 @@ impl Scrollback {
     /// The newest `lines`, or as many as there are, oldest first.
     pub(super) fn newest(&self, lines: usize) -> impl Iterator<Item = String> {
         let skipped = self.len() - lines.min(self.len());
-        let mut start: usize = self
+        let newest: usize = self
             .lengths
-            .iter()
-            .take(skipped)
+            .range(skipped..)
             .map(|length| *length as usize)
             .sum();
+        let mut start = self.text.len() - newest;
         self.lengths.iter().skip(skipped).map(move |length| {
             let end = start + *length as usize;
             let bytes: Vec<u8> = self.text.range(start..end).copied().collect();
@@ -104,6 +112,12 @@ mod tests {
         assert_eq!(kept(&scrollback), ["", "日本", "five"]);
         assert_eq!(scrollback.newest(1).collect::<Vec<_>>(), ["five"]);
         assert_eq!(scrollback.newest(0).count(), 0);
+        assert_eq!(scrollback.take_newest(|line| line == "four"), None);
+        assert_eq!(
+            scrollback.take_newest(|line| line == "five").as_deref(),
+            Some("five")
+        );
+        assert_eq!(kept(&scrollback), ["", "日本"]);
         scrollback.clear();
         assert_eq!((scrollback.len(), kept(&scrollback).len()), (0, 0));
     }

@@ -194,58 +194,61 @@ impl Surface {
             let (now, later) = bytes.split_at(bytes.len().min(columns - column));
             let end = column + now.len();
             let cells = &mut self.term.grid_mut()[line(row)][Column(column)..Column(end)];
-            let tied = Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER;
-            if cells
-                .iter()
-                .any(|cell| cell.flags.intersects(tied) || cell.extra.is_some())
-            {
-                // What is overwritten reaches into other cells: the crate knows how to sever it.
-                for byte in now {
-                    if self.cursor().input_needs_wrap {
-                        self.wrap();
-                    }
-                    self.term.input(char::from(*byte));
-                }
+            if cells.iter().any(is_tied) {
+                now.iter()
+                    .for_each(|byte| self.term.input(char::from(*byte)));
             } else {
                 for (cell, byte) in cells.iter_mut().zip(now) {
                     cell.c = char::from(*byte);
                     cell.flags = Flags::empty();
                 }
-                let cursor = self.cursor();
-                cursor.point.column = Column(end.min(columns - 1));
-                cursor.input_needs_wrap = end == columns;
+                self.advance(end);
             }
             bytes = later;
         }
     }
 
+    /// Puts the cursor after what was printed up to the column `end`; at the margin, the next character wraps.
+    fn advance(&mut self, end: usize) {
+        let columns = self.columns();
+        let cursor = self.cursor();
+        cursor.point.column = Column(end.min(columns - 1));
+        cursor.input_needs_wrap = end == columns;
+    }
+
     pub(super) fn print_one(&mut self, c: char) {
-        match c.width() {
-            None => {}
-            Some(0) => self.combine(c),
-            Some(width) => {
-                self.last = Some(c);
-                if self.cursor().input_needs_wrap {
-                    self.wrap();
-                }
-                if width == 2
-                    && self.position().1 + 1 == self.columns()
-                    && self.mode(TermMode::LINE_WRAP)
-                {
-                    // It doesn't fit. A blank takes its place, so marked that rewrapping drops it.
-                    self.term.input(' ');
-                    let grid = self.term.grid_mut();
-                    let point = grid.cursor.point;
-                    grid[point].flags.insert(Flags::LEADING_WIDE_CHAR_SPACER);
-                    self.wrap();
-                }
-                self.term.input(c);
-                if self.mode(TermMode::INSERT) {
-                    // It has pushed others to the right, perhaps half over the margin.
-                    let (row, _) = self.position();
-                    self.mend(row);
-                }
+        let width = match c.width() {
+            None => return,
+            Some(0) => return self.combine(c),
+            Some(width) => width,
+        };
+        self.last = Some(c);
+        if self.cursor().input_needs_wrap {
+            self.wrap();
+        }
+        let columns = self.columns();
+        if width == 2 && self.position().1 + 1 == columns && self.mode(TermMode::LINE_WRAP) {
+            // It doesn't fit. A blank takes its place, so marked that rewrapping drops it.
+            self.term.input(' ');
+            let grid = self.term.grid_mut();
+            let point = grid.cursor.point;
+            grid[point].flags.insert(Flags::LEADING_WIDE_CHAR_SPACER);
+            self.wrap();
+        }
+        let (row, column) = self.position();
+        let insert = self.mode(TermMode::INSERT);
+        let end = column + width;
+        if !c.is_ascii() && !insert && end <= columns {
+            let cells = &mut self.term.grid_mut()[line(row)][Column(column)..Column(end)];
+            if !cells.iter().any(is_tied) {
+                fill(cells, c);
+                return self.advance(end);
             }
+        }
+        self.term.input(c);
+        if insert {
+            // It has pushed others to the right, perhaps half over the margin.
+            self.mend(row);
         }
     }
 
@@ -321,11 +324,12 @@ impl Surface {
     }
 
     /// Gives the screen another size. Wrapped lines of the primary screen are wrapped anew; those that no longer have room go
-    /// to the scrollback.
+    /// to the scrollback, and come back when there is room again.
     pub(super) fn resize(&mut self, size: Size) {
         if size == self.size {
             return;
         }
+        let grown = usize::from(size.rows.saturating_sub(self.size.rows));
         let cells = Cells(size);
         // As many lines as rewrapping can make of the screen, each cell a line of its own at worst.
         self.term.set_options(config(self.rows() * self.columns()));
@@ -337,6 +341,68 @@ impl Surface {
             self.mend(row);
         }
         self.settle();
+        self.take_back(grown);
+    }
+
+    /// Lines from the scrollback take the place of blank ones at the bottom, as many as the screen has grown by.
+    fn take_back(&mut self, grown: usize) {
+        for _ in 0..grown {
+            let (row, _) = self.position();
+            let bottom = self.rows() - 1;
+            if self.alternate() || row == bottom || !self.term.grid()[line(bottom)].is_clear() {
+                break;
+            }
+            let columns = self.columns();
+            let fits = |text: &str| text.chars().filter_map(char::width).sum::<usize>() <= columns;
+            let Some(text) = self.scrollback.take_newest(fits) else {
+                break;
+            };
+            Handler::scroll_down(&mut self.term, 1);
+            let grid = self.term.grid_mut();
+            grid.cursor.point.line += 1;
+            grid.saved_cursor.point.line += 1;
+            let mut column = 0;
+            for c in text.chars() {
+                let width = c.width().unwrap_or(0);
+                let cells = &mut grid[line(0)];
+                if width == 0 {
+                    let before = cells[Column(0)..Column(column)]
+                        .iter_mut()
+                        .rfind(|cell| !is_second_half(cell));
+                    if let Some(before) = before {
+                        before.push_zerowidth(c);
+                    }
+                } else {
+                    fill(&mut cells[Column(column)..Column(column + width)], c);
+                }
+                column += width;
+            }
+        }
+    }
+
+    /// Blanks cells of a row, and what is left beside them of wide characters that are cut through.
+    pub(super) fn erase(&mut self, row: usize, columns: Range<usize>) {
+        let last = self.columns();
+        let cells = &mut self.term.grid_mut()[line(row)];
+        let start = columns.start;
+        let halved = |column: usize| column < last && is_second_half(&cells[Column(column)]);
+        let from = if halved(start) {
+            start.saturating_sub(1)
+        } else {
+            start
+        };
+        let to = if halved(columns.end) {
+            columns.end + 1
+        } else {
+            columns.end
+        };
+        for cell in &mut cells[Column(from)..Column(to)] {
+            cell.c = ' ';
+            cell.flags = Flags::empty();
+            if cell.extra.is_some() {
+                cell.extra = None;
+            }
+        }
     }
 
     /// Blanks what is left in a row of wide characters that were cut through. The crate leaves halves standing, and what
@@ -377,18 +443,34 @@ fn is_second_half(cell: &Cell) -> bool {
     cell.flags.contains(Flags::WIDE_CHAR_SPACER)
 }
 
+/// Whether what is in a cell reaches into others, or is more than a character. Only the crate knows how to sever it.
+fn is_tied(cell: &Cell) -> bool {
+    let tied = Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER;
+    cell.flags.intersects(tied) || cell.extra.is_some()
+}
+
+/// Puts a character into the one or two cells that it takes, none of which [`is_tied`].
+fn fill(cells: &mut [Cell], c: char) {
+    let (head, rest) = cells.split_first_mut().expect("a character takes a cell");
+    head.c = c;
+    head.flags = Flags::empty();
+    for second in rest {
+        head.flags = Flags::WIDE_CHAR;
+        second.c = ' ';
+        second.flags = Flags::WIDE_CHAR_SPACER;
+    }
+}
+
 /// A row's characters, the blanks at its end removed. The second half of a wide character has none.
 fn text_of(row: &Row<Cell>) -> String {
-    let mut text = String::with_capacity(row.len());
-    for cell in row {
-        if is_second_half(cell) {
-            continue;
-        }
+    let cells = &row[..];
+    let blank = |cell: &Cell| cell.c == ' ' && cell.extra.is_none();
+    let end = cells.iter().rposition(|cell| !blank(cell));
+    let cells = &cells[..end.map_or(0, |last| last + 1)];
+    let mut text = String::with_capacity(cells.len());
+    for cell in cells.iter().filter(|cell| !is_second_half(cell)) {
         text.push(cell.c);
-        if let Some(marks) = cell.zerowidth() {
-            text.extend(marks);
-        }
+        text.extend(cell.zerowidth().into_iter().flatten());
     }
-    text.truncate(text.trim_end_matches(' ').len());
     text
 }

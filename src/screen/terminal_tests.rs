@@ -46,6 +46,8 @@ const fn case(
 #[rustfmt::skip]
 const CASES: &[Case] = &[
     case("a wide character that doesn't fit goes to the next line", (3, 5), "abcd日x", &["abcd", "日x", ""], (1, 3)),
+    case("without autowrap a wide character that doesn't fit isn't shown", (2, 3), "\x1b[?7lab日", &["ab", ""], (0, 2)),
+    case("at most a line is repeated", (3, 4), "a\x1b[65535b", &["aaaa", "a", ""], (1, 1)),
     case("overwriting half of a wide character blanks the other half", (1, 6), "日本\x1b[1;2Hx", &[" x本"], (0, 2)),
     case("a wide character over the second half of another", (1, 6), "日本\x1b[1;2H語", &[" 語"], (0, 3)),
     case("deleting half of a wide character blanks what is left", (1, 6), "日本x\x1b[1;1H\x1b[P", &[" 本x"], (0, 0)),
@@ -196,8 +198,27 @@ fn what_no_longer_fits_goes_to_the_scrollback() {
     assert_eq!(screen.scrolled(9), ["1", "2", "3", "4"]);
     assert_eq!(screen.cursor(), (1, 1));
     screen.resize(Size { rows: 4, cols: 10 });
-    assert_eq!(screen.rows(), ["3", "4", "", ""]);
-    assert_eq!(screen.total_lines(), 6);
+    assert_eq!(screen.rows(), ["1", "2", "3", "4"]);
+    assert_eq!((screen.cursor(), screen.total_lines()), ((3, 1), 4));
+}
+
+#[test]
+fn a_taller_screen_shows_lines_that_had_scrolled_off() {
+    let mut screen = fed(3, 12, "日本 cafe\u{301}\r\nplain\r\n\r\n3\r\n4\r\n$ ");
+    screen.resize(Size { rows: 9, cols: 12 });
+    assert_eq!(
+        screen.rows(),
+        ["日本 cafe\u{301}", "plain", "", "3", "4", "$", "", "", ""]
+    );
+    assert_eq!((screen.cursor(), screen.total_lines()), ((5, 2), 9));
+}
+
+#[test]
+fn lines_that_are_too_wide_for_the_taller_screen_stay_in_the_scrollback() {
+    let mut screen = fed(2, 12, "0123456789ab\r\n日\r\n2\r\n3");
+    screen.resize(Size { rows: 5, cols: 6 });
+    assert_eq!(screen.rows(), ["日", "2", "3", "", ""]);
+    assert_eq!(screen.scrolled(1)[0], "0123456789ab");
 }
 
 #[test]
@@ -410,7 +431,7 @@ proptest! {
         let mut whole = Screen::new(size, 20);
         let mut answers = Vec::new();
         whole.feed(&text, &mut answers);
-        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| text.floor_char_boundary(cut % (text.len() + 1))).collect();
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % (text.len() + 1)).filter(|cut| text.is_char_boundary(*cut)).collect();
         cuts.extend([0, text.len()]);
         cuts.sort_unstable();
         let mut split = Screen::new(size, 20);
