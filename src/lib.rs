@@ -14,6 +14,7 @@
 //!                                                          the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · server
 //!                                                          the wire
+//! interactive  requests · registry · sending · reading · executing · closing    the session tools
 //! supervisor   handle · launchers · follow · reach · search · table · engine · refusal · trail    all sessions
 //! session      lifecycle · driver · pump · pace · input · spooler · io_thread · state · snapshot    one session
 //! policy  process  audit  demo  view  spool                what may run · one child · what was done · the demo profiles · readings of a log · its files
@@ -112,6 +113,7 @@ pub mod cli;
 pub mod config;
 pub mod contain;
 pub mod demo;
+pub mod interactive;
 pub mod io;
 pub mod mcp;
 pub mod policy;

@@ -33,11 +33,16 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "interactive",
+        &["audit", "config", "screen", "session", "supervisor", "text"],
+    ),
+    (
         "mcp",
         &[
             "arena",
             "audit",
             "config",
+            "interactive",
             "policy",
             "process",
             "session",

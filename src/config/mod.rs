@@ -25,6 +25,7 @@ mod restrictions;
 mod schema;
 #[cfg(test)]
 pub(crate) mod schema_twin;
+mod sessions;
 mod source;
 pub mod spool_dir;
 mod syntax;
@@ -35,6 +36,7 @@ pub use finding::{Finding, Severity, quoted, startup_line};
 pub use pin::Pin;
 pub use restrictions::{JobLimits, Restrictions, Sandbox};
 pub use schema::schema;
+pub use sessions::{Access, SessionSettings, Truncation};
 pub use trust::{Doubt, Who, doubts};
 
 /// What the child finds on descriptor 0.
