@@ -14,10 +14,11 @@
 //!                                                          the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · server
 //!                                                          the wire
+//! interactive  requests · registry · sending · reading · executing · closing    the session tools
 //! supervisor   handle · launchers · follow · reach · search · table · engine · refusal · trail    all sessions
 //! session      lifecycle · driver · pump · pace · input · spooler · io_thread · state · snapshot    one session
 //! policy  process  audit  demo  view  spool                what may run · one child · what was done · the demo profiles · readings of a log · its files
-//! text  arena  config  io                                  characters · kept text · the Owner's word · pipes
+//! text  arena  config  io  screen                          characters · kept text · the Owner's word · pipes · an emulated terminal
 //! contain      enter · filter · offered · ruleset          what the kernel can keep a command from
 //! ```
 //!
@@ -29,7 +30,7 @@
 //! A test plays a kernel and a child from scripts: `io/scripted.rs` and `process/scripted.rs` take their places, and
 //! `session/simulation` holds whole sessions against a naive model. `tests/fuzz` is a package of its own.
 //!
-//! `text`, `arena` and `config` know nothing of each other; `io` knows the arena's blocks, since it fills them, and `config`
+//! `text`, `arena`, `config` and `screen` know nothing of each other; `io` knows the arena's blocks, since it fills them, and `config`
 //! asks `contain` whether the kernel has what a sandbox needs.
 //! `tokio_uring` is named in `io/uring.rs` and `io/runtime.rs`, `io_uring` in `io/uring.rs` and `io/probe.rs`, the MCP
 //! SDK in `mcp/` and in the commands that play a client, `landlock` in `contain/ruleset.rs`.
@@ -112,10 +113,12 @@ pub mod cli;
 pub mod config;
 pub mod contain;
 pub mod demo;
+pub mod interactive;
 pub mod io;
 pub mod mcp;
 pub mod policy;
 pub mod process;
+pub mod screen;
 pub mod session;
 pub mod spool;
 pub mod supervisor;

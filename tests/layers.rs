@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("arena", &[]),
     ("contain", &[]),
+    ("screen", &[]),
     ("config", &["contain"]),
     ("io", &["arena"]),
     ("policy", &["config"]),
@@ -33,11 +34,16 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "interactive",
+        &["audit", "config", "screen", "session", "supervisor", "text"],
+    ),
+    (
         "mcp",
         &[
             "arena",
             "audit",
             "config",
+            "interactive",
             "policy",
             "process",
             "session",
@@ -69,6 +75,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// A name and the only files (by path prefix below `src/`) that may use it.
 const CONFINED: &[(&str, &[&str])] = &[
     ("tokio_uring", &["io/uring.rs", "io/runtime.rs"]),
+    ("alacritty_terminal", &["screen/"]),
     ("io_uring::", &["io/uring.rs", "io/probe.rs"]),
     ("landlock::", &["contain/ruleset.rs"]),
     ("rmcp", &["mcp/", "cli/client.rs", "cli/log.rs"]),
