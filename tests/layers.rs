@@ -46,6 +46,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "interactive",
             "policy",
             "process",
+            "screen",
             "session",
             "spool",
             "supervisor",
