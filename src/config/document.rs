@@ -15,7 +15,7 @@ mod profile;
 mod session;
 
 use profile::profile;
-pub(super) use profile::{DraftLimits, DraftProfile, DraftSandbox};
+pub(super) use profile::{DraftLimits, DraftProfile, DraftSandbox, DraftTty};
 #[cfg(test)]
 pub(super) use profile::{LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS};
 pub(super) use session::DraftSession;

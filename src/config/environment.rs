@@ -60,10 +60,10 @@ pub fn apply(
     if let Some(timeout) = environment.whole("IDLE_TIMEOUT", &limits::IDLE_TIMEOUT_SECONDS)? {
         settings.idle_timeout = Duration::from_secs(timeout);
     }
-    if let Some(rows) = environment.whole("DEFAULT_ROWS", &limits::TERMINAL_SIDE)? {
+    if let Some(rows) = environment.whole("DEFAULT_ROWS", &limits::TTY_SIDE)? {
         settings.rows = side(rows);
     }
-    if let Some(cols) = environment.whole("DEFAULT_COLS", &limits::TERMINAL_SIDE)? {
+    if let Some(cols) = environment.whole("DEFAULT_COLS", &limits::TTY_SIDE)? {
         settings.cols = side(cols);
     }
     if let Some(settle) = environment.read("READ_SETTLE_TIMEOUT", settle)? {
@@ -288,7 +288,7 @@ mod tests {
                 "1800.0",
                 "a whole number from 1 to 31536000",
             ),
-            ("DEFAULT_ROWS", "1001", "a whole number from 1 to 1000"),
+            ("DEFAULT_ROWS", "501", "a whole number from 1 to 500"),
             (
                 "READ_SETTLE_TIMEOUT",
                 "nan",

@@ -108,6 +108,15 @@ pub fn schema() -> Value {
                     },
                 },
             },
+            "tty": {
+                "description": "Run the command on a terminal of this size instead of pipes.",
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "rows": integer("Lines.", &limits::TTY_SIDE, defaults::TTY_ROWS),
+                    "cols": integer("Columns.", &limits::TTY_SIDE, defaults::TTY_COLS),
+                },
+            },
         },
     });
     let mut buffer_records = integer(
@@ -247,11 +256,11 @@ fn session() -> Value {
                 &limits::IDLE_TIMEOUT_SECONDS,
                 defaults::IDLE_TIMEOUT_SECONDS,
             ),
-            "default_rows": integer("Rows of a terminal.", &limits::TERMINAL_SIDE, defaults::ROWS),
+            "default_rows": integer("Rows of a terminal.", &limits::TTY_SIDE, defaults::TTY_ROWS),
             "default_cols": integer(
                 "Columns of a terminal.",
-                &limits::TERMINAL_SIDE,
-                defaults::COLS,
+                &limits::TTY_SIDE,
+                defaults::TTY_COLS,
             ),
             "read_settle_timeout": {
                 "description": "Seconds without output after which a read answers.",

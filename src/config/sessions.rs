@@ -141,8 +141,8 @@ impl Default for SessionSettings {
             cleanup_interval: Duration::from_secs(defaults::CLEANUP_INTERVAL_SECONDS),
             max_sessions: in_memory(defaults::TERMINALS),
             idle_timeout: Duration::from_secs(defaults::IDLE_TIMEOUT_SECONDS),
-            rows: side(defaults::ROWS),
-            cols: side(defaults::COLS),
+            rows: side(defaults::TTY_ROWS),
+            cols: side(defaults::TTY_COLS),
             read_settle_timeout: Duration::from_secs_f64(defaults::SETTLE_SECONDS),
             max_output_bytes: in_memory(defaults::MAX_OUTPUT_BYTES),
             max_buffer_bytes: in_memory(defaults::TERMINAL_BUFFER_BYTES),
@@ -179,7 +179,7 @@ impl Serialize for SessionSettings {
     }
 }
 
-/// Rows or columns within [`limits::TERMINAL_SIDE`].
+/// Rows or columns within [`limits::TTY_SIDE`].
 pub(super) fn side(count: u64) -> u16 {
     u16::try_from(count).expect("a side of a terminal is bounded far below")
 }

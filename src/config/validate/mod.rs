@@ -6,8 +6,8 @@
 use super::{
     Config, Depth, JobLimits, Profile, Restrictions, Results, Sandbox, StdinKind,
     document::{
-        At, Draft, DraftLimits, DraftProfile, DraftSandbox, DraftSession, DraftSpool, Field,
-        Members, Strings,
+        At, Draft, DraftLimits, DraftProfile, DraftSandbox, DraftSession, DraftSpool, DraftTty,
+        Field, Members, Strings,
     },
     env_names,
     finding::{Findings, one_line, quoted},
@@ -24,6 +24,7 @@ mod profiles;
 mod sandbox;
 mod session;
 mod spool;
+mod tty;
 
 use audit_log::audit_log;
 use directories::{absolute, allowed_roots, directory_inside};

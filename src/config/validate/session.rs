@@ -121,15 +121,15 @@ fn settings(
     let rows = bounded(
         draft.default_rows,
         "session.default_rows",
-        limits::TERMINAL_SIDE,
-        defaults::ROWS,
+        limits::TTY_SIDE,
+        defaults::TTY_ROWS,
         findings,
     );
     let cols = bounded(
         draft.default_cols,
         "session.default_cols",
-        limits::TERMINAL_SIDE,
-        defaults::COLS,
+        limits::TTY_SIDE,
+        defaults::TTY_COLS,
         findings,
     );
     let max_output_bytes = bounded(

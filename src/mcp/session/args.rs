@@ -10,7 +10,7 @@ use crate::{
     audit::Client,
     config::{
         Truncation,
-        limits::{IDLE_TIMEOUT_SECONDS, MAX_LABEL_CHARS, MAX_SCROLLBACK_LINES, TERMINAL_SIDE},
+        limits::{IDLE_TIMEOUT_SECONDS, MAX_LABEL_CHARS, MAX_SCROLLBACK_LINES, TTY_SIDE},
     },
     interactive::{
         CloseRequest, CreateRequest, DEFAULT_SCROLLBACK, ExecRequest, Input, InteractRequest,
@@ -23,7 +23,7 @@ use crate::{
 /// Most lines of scrollback that a read may ask for; a session has fewer.
 const MAX_SCROLLBACK_READ: u64 = 1_000_000;
 
-type Side = Bounded<{ *TERMINAL_SIDE.start() }, { *TERMINAL_SIDE.end() }>;
+type Side = Bounded<{ *TTY_SIDE.start() }, { *TTY_SIDE.end() }>;
 type IdleTimeout = Bounded<{ *IDLE_TIMEOUT_SECONDS.start() }, { *IDLE_TIMEOUT_SECONDS.end() }>;
 type ScrollbackLines = Bounded<0, MAX_SCROLLBACK_LINES>;
 type Scrollback = Bounded<0, MAX_SCROLLBACK_READ>;

@@ -167,11 +167,11 @@ fn what_is_unknown_missing_or_out_of_range_is_refused_by_name() {
         ),
         (
             refusal::<Create>(r#"{"command":"sh","rows":0}"#),
-            "argument `rows`: invalid value: integer `0`, expected an integer from 1 to 1000",
+            "argument `rows`: invalid value: integer `0`, expected an integer from 1 to 500",
         ),
         (
             refusal::<Resize>(&format!(r#"{{{SESSION},"rows":24,"cols":80.0}}"#)),
-            "argument `cols`: invalid type: floating point `80.0`, expected an integer from 1 to 1000",
+            "argument `cols`: invalid type: floating point `80.0`, expected an integer from 1 to 500",
         ),
         (
             refusal::<Close>(&format!(r#"{{{SESSION},"force":true}}"#)),
