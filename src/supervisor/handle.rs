@@ -177,39 +177,7 @@ impl Handle {
     where
         C: Future<Output = ()> + Send,
     {
-        let trail = WriteTrail::of(&self.shared.log, client, session_id, &text, close_stdin);
-        self.write_told(session_id, text, close_stdin, trail, cancelled)
-    }
-
-    /// As [`Handle::write`], of what the log isn't to have the hash of either: that of a short text can be guessed.
-    ///
-    /// # Cancel safety
-    /// As [`Handle::write`].
-    pub fn write_secret<C>(
-        &self,
-        session_id: &str,
-        text: String,
-        client: Option<Client>,
-        cancelled: C,
-    ) -> impl Future<Output = Result<Written, Refusal>> + Send + use<C>
-    where
-        C: Future<Output = ()> + Send,
-    {
-        let trail = WriteTrail::of_secret(&self.shared.log, client, session_id, &text);
-        self.write_told(session_id, text, false, trail, cancelled)
-    }
-
-    fn write_told<C>(
-        &self,
-        session_id: &str,
-        text: String,
-        close_stdin: bool,
-        mut trail: Option<WriteTrail>,
-        cancelled: C,
-    ) -> impl Future<Output = Result<Written, Refusal>> + Send + use<C>
-    where
-        C: Future<Output = ()> + Send,
-    {
+        let mut trail = WriteTrail::of(&self.shared.log, client, session_id, &text, close_stdin);
         let found = self.shared.table.find(session_id);
         if let (Some(trail), Ok(session)) = (&mut trail, &found) {
             trail.found(session);
@@ -285,21 +253,6 @@ impl Handle {
             }
         }
         Ok(session.snapshot())
-    }
-
-    /// Retains a session that has ended no longer than its last output needs. Nothing of one that goes on or isn't there.
-    ///
-    /// # Cancel safety
-    /// Dropping it before it has resolved may leave the session retained.
-    pub async fn forget(&self, session_id: &str) {
-        let Ok(session) = self.shared.table.find(session_id) else {
-            return;
-        };
-        if session.is_final() {
-            // I3: its pumps may take blocks until then.
-            session.settled().await;
-            self.shared.table.remove(session_id);
-        }
     }
 
     /// Refuses every further start and ends all sessions; resolves when each is final. A second call with a shorter

@@ -97,7 +97,7 @@ pub(super) struct WriteTrail {
     session_id: String,
     command_id: Option<String>,
     bytes: usize,
-    sha256: Option<String>,
+    sha256: String,
     close_stdin: bool,
     accepted_bytes: Option<usize>,
     outcome: &'static str,
@@ -112,27 +112,14 @@ impl WriteTrail {
         text: &str,
         close_stdin: bool,
     ) -> Option<Self> {
-        let mut trail = Self::of_secret(log, client, session_id, text)?;
-        trail.sha256 = Some(hex(&Sha256::digest(text)));
-        trail.close_stdin = close_stdin;
-        Some(trail)
-    }
-
-    /// Remembers the text's length alone. `None` when there is no log.
-    pub(super) fn of_secret(
-        log: &Log,
-        client: Option<Client>,
-        session_id: &str,
-        text: &str,
-    ) -> Option<Self> {
         log.is_on().then(|| Self {
             log: log.clone(),
             client,
             session_id: session_id.to_owned(),
             command_id: None,
             bytes: text.len(),
-            sha256: None,
-            close_stdin: false,
+            sha256: hex(&Sha256::digest(text)),
+            close_stdin,
             accepted_bytes: None,
             outcome: UNANSWERED,
         })
@@ -163,7 +150,7 @@ impl Drop for WriteTrail {
             command_id: self.command_id.as_deref().map(Clip),
             client: self.client.as_ref(),
             bytes: Some(self.bytes),
-            sha256: self.sha256.as_deref(),
+            sha256: Some(&self.sha256),
             close_stdin: Some(self.close_stdin),
             accepted_bytes: self.accepted_bytes,
             outcome: self.outcome,

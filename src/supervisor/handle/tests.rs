@@ -172,18 +172,3 @@ async fn a_session_that_has_not_ended_when_the_server_leaves_is_told_of_once() {
         .collect();
     assert_eq!(events, ["start", "end"]);
 }
-
-#[tokio::test]
-async fn a_session_that_has_ended_can_be_forgotten_and_one_that_runs_can_not() {
-    let host = host(&["/bin/cat"]);
-    let session = start(&host).await.unwrap().session_id;
-    host.forget(&session).await;
-    assert!(host.status(&session).is_ok());
-    let grace = Duration::ZERO;
-    host.terminate(&session, grace, None, pending())
-        .await
-        .unwrap();
-    host.forget(&session).await;
-    assert_eq!(host.status(&session), Err(Refusal::SessionNotFound));
-    host.forget(&session).await;
-}
