@@ -4,7 +4,6 @@
 //! was read, what was typed last, and when it has been idle for too long.
 
 mod requests;
-mod standin;
 
 pub use crate::config::Access;
 pub use requests::{
@@ -14,4 +13,3 @@ pub use requests::{
     ReadRequest, ResizeAnswer, ResizeRequest, Secret, SendAnswer, SendRequest, ShellState,
     WaitAnswer, WaitRequest,
 };
-pub use standin::{Key, Size};

@@ -7,7 +7,9 @@ pub mod fold;
 pub mod matcher;
 pub mod pattern;
 mod replace;
+pub mod sequence;
 pub mod spliced;
+pub mod strip;
 mod time;
 pub mod utf8;
 
