@@ -3,9 +3,14 @@
 //! The layer knows sessions by the supervisor's handle only. It keeps what a handle doesn't know: how far each session
 //! was read, what was typed last, and when it has been idle for too long.
 
+mod gate;
+mod prompt;
 mod requests;
+mod settle;
+mod truncate;
 
 pub use crate::config::Access;
+pub use gate::BadPattern;
 pub use requests::{
     ChangedLine, CloseAnswer, CloseRequest, CreateAnswer, CreateRequest, DEFAULT_SCROLLBACK,
     DEFAULT_SHELL, DEFAULT_TIMEOUT, DEFAULT_WAIT, ExecAnswer, ExecRequest, Failure, FailureKind,
