@@ -8,11 +8,12 @@ use alacritty_terminal::{
     term::{Config, TermMode, cell::Flags},
     vte::ansi::{Processor, Timeout},
 };
+use serde::Serialize;
 
 use super::marks::Marks;
 
 /// A terminal's size in cells, 1 to 1000 each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {
     /// Lines.
     pub rows: u16,
