@@ -10,9 +10,9 @@
 //! Lower ones never import higher ones; `tests/layers.rs` holds it.
 //!
 //! ```text
-//! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · text_pages · log
+//! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · served · text_pages · log
 //!                                                          the command line
-//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · server
+//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · session · server
 //!                                                          the wire
 //! interactive  requests · registry · sending · reading · executing · closing    the session tools
 //! supervisor   handle · launchers · follow · reach · search · table · engine · refusal · trail    all sessions

@@ -38,6 +38,14 @@ fn at(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
             ("maxLength", Value::String(text)) => text.chars().count() <= count(rule),
             ("pattern", Value::String(text)) => matches(rule.as_str().unwrap(), text),
             ("minItems", Value::Array(items)) => items.len() >= count(rule),
+            ("maxItems", Value::Array(items)) => items.len() <= count(rule),
+            ("uniqueItems", Value::Array(items)) => {
+                let mut rest = items.iter();
+                rest.clone().all(|item| {
+                    rest.next();
+                    !rest.clone().any(|other| other == item)
+                })
+            }
             ("minProperties", Value::Object(members)) => members.len() >= count(rule),
             ("maxProperties", Value::Object(members)) => members.len() <= count(rule),
             ("required", Value::Object(members)) => {
@@ -99,6 +107,8 @@ fn at(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
                 | "maxLength"
                 | "pattern"
                 | "minItems"
+                | "maxItems"
+                | "uniqueItems"
                 | "minProperties"
                 | "maxProperties"
                 | "required"
@@ -129,6 +139,7 @@ fn is(name: &Value, value: &Value) -> bool {
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),
+        "number" => value.is_number(),
         // To JSON Schema 5.0 is an integer.
         "integer" => {
             value.is_u64() || value.is_i64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
