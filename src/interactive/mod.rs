@@ -3,7 +3,12 @@
 //! The layer knows sessions by the supervisor's handle only. It keeps what a handle doesn't know: how far each session
 //! was read, what was typed last, and when it has been idle for too long.
 
+mod echo;
+mod gate;
+mod prompt;
 mod requests;
+mod settle;
+mod truncate;
 
 pub use crate::config::Access;
 pub use crate::screen::{Key, Size};

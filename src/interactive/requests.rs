@@ -5,8 +5,11 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{Key, Size};
-use crate::{audit::Client, config::Truncation};
+use crate::{
+    audit::Client,
+    config::Truncation,
+    screen::{Key, Size},
+};
 
 /// `timeout` of `session_exec` and `session_interact` when the call names none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
