@@ -160,6 +160,10 @@ fn matches(pattern: &str, text: &str) -> bool {
                     .next()
                     .is_some_and(|first| !first.is_ascii_digit())
         }
+        r"^[A-Za-z\[\\\]^_@]$" => {
+            let sign = |byte: u8| byte.is_ascii_alphabetic() || br"[\]^_@".contains(&byte);
+            matches!(text.as_bytes(), [byte] if sign(*byte))
+        }
         "^0?[0-7]{3}$" => {
             let digits = if text.len() == 4 {
                 text.strip_prefix('0')
