@@ -35,7 +35,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "interactive",
-        &["audit", "config", "screen", "session", "supervisor", "text"],
+        &[
+            "arena",
+            "audit",
+            "config",
+            "screen",
+            "session",
+            "supervisor",
+            "text",
+        ],
     ),
     (
         "mcp",

@@ -17,7 +17,7 @@ use std::{collections::VecDeque, fmt};
 
 use memchr::memchr;
 
-use super::prompt::is_prompt;
+use super::prompt::{is_prompt, is_shell_prompt};
 use crate::screen::{Screen, Size};
 
 /// Output that is held back at most, in bytes.
@@ -71,6 +71,18 @@ struct Expected {
     entered: bool,
     /// It was echoed once.
     again: bool,
+}
+
+impl Expected {
+    /// Whether it may be shown after this. What was echoed once is shown again by shells only, and programs that say
+    /// `Got: ` before it mean it.
+    fn follows(&self, prompt: &str) -> bool {
+        if self.again {
+            is_shell_prompt(prompt)
+        } else {
+            is_prompt(prompt)
+        }
+    }
 }
 
 /// See the module.
@@ -194,6 +206,13 @@ impl Echo {
         }
         self.line.held.clear();
         self.expected.clear();
+    }
+
+    /// What was taken so far is no output that counts, if `stale`, and isn't let through later.
+    pub(super) fn forget_held(&mut self, stale: bool) {
+        if stale {
+            self.line.held.clear();
+        }
     }
 
     /// Whether every further text is no echo.
@@ -329,7 +348,7 @@ impl Line {
                 && (echoing != Echoing::Program
                     || self.prompt.as_ref().is_none_or(String::is_empty));
         }
-        is_prompt(before)
+        expected.follows(before)
     }
 
     /// Whether the line shows a part of what is expected, after the prompt that is known.
@@ -365,12 +384,12 @@ impl Line {
         for (at, char) in starts {
             let start = &expected.text[..at + char.len_utf8()];
             if let Some(before) = shown.strip_suffix(start)
-                && (is_prompt(before) || before.is_empty() && !expected.again)
+                && (expected.follows(before) || before.is_empty() && !expected.again)
             {
                 return Stage::Typing;
             }
         }
-        if is_prompt(&text) {
+        if expected.follows(&text) {
             Stage::Bare
         } else {
             Stage::Other

@@ -21,6 +21,12 @@ pub(super) fn is_prompt(line: &str) -> bool {
     }
 }
 
+/// Whether it ends as prompts of shells do.
+pub(super) fn is_shell_prompt(line: &str) -> bool {
+    let line = line.trim_end();
+    line.ends_with(['$', '#', '>', '%', '❯', '›', '»', '➜', 'λ'])
+}
+
 /// Whether the brackets that `close` ends hold a choice, or are the whole line.
 fn asks_in_brackets(before: &str, close: char) -> bool {
     let open = if close == ')' { '(' } else { '[' };

@@ -9,6 +9,7 @@ use crate::{
     audit::Client,
     config::Truncation,
     screen::{Key, Size},
+    supervisor::refusal::Refusal,
 };
 
 /// `timeout` of `session_exec` and `session_interact` when the call names none.
@@ -78,6 +79,11 @@ impl Secret {
     /// Text to keep quiet about.
     pub fn new(text: String) -> Secret {
         Secret(text)
+    }
+
+    /// For the terminal only.
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
     }
 }
 
@@ -391,6 +397,13 @@ pub enum Failure {
         kind: FailureKind,
         /// One line: what, and what to do.
         message: String,
+    },
+    /// The session isn't as the call needs it, or nothing can be started.
+    Refused {
+        /// Its type.
+        kind: FailureKind,
+        /// Why.
+        refusal: Refusal,
     },
     /// The input looks destructive and wasn't typed.
     Confirmation {

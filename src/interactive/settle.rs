@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How much longer than its timeout a read goes on while something is printed.
-const LONGEST: Duration = Duration::from_secs(10);
+pub(super) const LONGEST: Duration = Duration::from_secs(10);
 /// The first look at a prompt comes so long after what was printed last. Each further look doubles it.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 /// How long the prompt after a command's end is waited for.

@@ -195,6 +195,8 @@ fn a_busy_shell_echoes_twice_and_neither_is_output() {
     );
     // Its editor was ready before the line came.
     shows(BUSY, "", "echo hi\r", "$ echo hi\r\nhi\r\n", "hi\r\n");
+    // A program that wasn't ready yet says what it got.
+    shows(BUSY, "", "hi\r", "hi\r\nGot: hi\r\n", "Got: hi\r\n");
     // It takes the line without showing it again.
     shows(
         BUSY,

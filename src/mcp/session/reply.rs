@@ -11,6 +11,7 @@ use crate::{
     },
     mcp::{
         args::one_line,
+        failure,
         reply::{body, summary},
         wire,
     },
@@ -167,17 +168,10 @@ pub(super) fn success(answer: &impl Answer, layout: Results) -> CallToolResult {
 /// The result of a call that wasn't.
 pub(super) fn failure(failure: &Failure, layout: Results) -> CallToolResult {
     match failure {
-        Failure::Error { kind, message } => {
-            let message = one_line(message);
-            let failed = Failed {
-                success: false,
-                error: ErrorBody {
-                    r#type: *kind,
-                    message: &message,
-                },
-            };
-            let line = || format!("{}: {message}", name(*kind));
-            wire::result(body(&failed, MEMBERS_BYTES), summary(layout, line), true)
+        Failure::Error { kind, message } => failed(*kind, &one_line(message), layout),
+        Failure::Refused { kind, refusal } => {
+            let message = failure::Failure::from(refusal.clone()).message;
+            failed(*kind, &message, layout)
         }
         Failure::Confirmation { command, reason } => {
             let held_back = HeldBack {
@@ -192,6 +186,18 @@ pub(super) fn failure(failure: &Failure, layout: Results) -> CallToolResult {
             wire::result(body(&held_back, size), summary(layout, line), false)
         }
     }
+}
+
+fn failed(kind: FailureKind, message: &str, layout: Results) -> CallToolResult {
+    let failed = Failed {
+        success: false,
+        error: ErrorBody {
+            r#type: kind,
+            message,
+        },
+    };
+    let line = || format!("{}: {message}", name(kind));
+    wire::result(body(&failed, MEMBERS_BYTES), summary(layout, line), true)
 }
 
 /// A type of error as the wire has it.
