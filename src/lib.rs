@@ -10,10 +10,11 @@
 //! Lower ones never import higher ones; `tests/layers.rs` holds it.
 //!
 //! ```text
-//! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · text_pages · log
+//! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · served · text_pages · log
 //!                                                          the command line
-//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · server
+//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · session · server
 //!                                                          the wire
+//! interactive  requests · registry · sending · reading · executing · closing    the session tools
 //! supervisor   handle · launchers · follow · reach · search · table · engine · refusal · trail    all sessions
 //! session      lifecycle · driver · pump · pace · input · tty · spooler · io_thread · state · snapshot    one session
 //! policy  process  audit  demo  view  spool                what may run · one child · what was done · the demo profiles · readings of a log · its files
@@ -115,6 +116,7 @@ pub mod cli;
 pub mod config;
 pub mod contain;
 pub mod demo;
+pub mod interactive;
 pub mod io;
 pub mod mcp;
 pub mod policy;

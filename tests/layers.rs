@@ -34,11 +34,24 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "interactive",
+        &[
+            "arena",
+            "audit",
+            "config",
+            "screen",
+            "session",
+            "supervisor",
+            "text",
+        ],
+    ),
+    (
         "mcp",
         &[
             "arena",
             "audit",
             "config",
+            "interactive",
             "policy",
             "process",
             "screen",

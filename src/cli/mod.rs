@@ -20,6 +20,7 @@ mod generated;
 mod log;
 mod place;
 mod screen;
+mod served;
 mod stdio;
 mod text_pages;
 mod verify;

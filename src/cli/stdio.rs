@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    path::PathBuf,
     process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
@@ -19,11 +18,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     fail,
     log::{self, LogLevel},
-    text_pages, this_program,
+    served::{self, ServedArgs},
+    text_pages,
 };
 use crate::{
     audit::{Clip, Event, Log},
-    config::{Config, startup_line},
+    config::Config,
     io::{Backend, Choice, Refused},
     mcp::{self, Protocol, Settings},
     process::{Nursery, reap_strangers},
@@ -55,9 +55,8 @@ pub(super) const SESSION_DESCRIPTORS: u64 = 7;
 /// `stdio`'s command line.
 #[derive(Debug, Args)]
 pub(super) struct StdioArgs {
-    /// The config of approved commands. Without it: the current directory as the only root, and the demo profiles.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    served: ServedArgs,
     /// How pipes are read and written.
     #[arg(long, value_enum, default_value_t)]
     io: IoChoice,
@@ -165,7 +164,7 @@ struct Prepared {
 
 /// Everything that can fail before the first message. Nothing has been read from stdin or written to stdout then.
 fn prepare(args: &StdioArgs, nursery: &Arc<Nursery>) -> Result<Prepared, String> {
-    let config = load(args)?;
+    let config = served::config(&args.served, |name| std::env::var_os(name))?;
     let log = match &config.audit_log {
         Some(path) => Log::open(path).map_err(|error| error.to_string())?,
         None => Log::off(),
@@ -178,7 +177,7 @@ fn prepare(args: &StdioArgs, nursery: &Arc<Nursery>) -> Result<Prepared, String>
     let handle = start_engine(args.io.into(), &config, nursery, &log, store.as_ref())?;
     let protocol =
         Protocol::take().map_err(|error| format!("can't use stdin and stdout: {error}"))?;
-    let config = args.config.as_deref().map(std::path::absolute);
+    let config = args.served.config.as_deref().map(std::path::absolute);
     let config = config.and_then(Result::ok).unwrap_or_default();
     let config = config.to_string_lossy();
     log.record(|| Event::ServerStart {
@@ -203,26 +202,6 @@ fn enough_descriptors() -> Result<(), String> {
              {SESSION_DESCRIPTORS} more; raise the limit (ulimit -n)"
         )),
         _ => Ok(()),
-    }
-}
-
-fn load(args: &StdioArgs) -> Result<Config, String> {
-    let Some(path) = &args.config else {
-        let root = std::env::current_dir()
-            .map_err(|error| format!("can't tell the current directory: {error}"))?;
-        let program = this_program().map_err(|error| error.to_string())?;
-        return Ok(Config::demo(&root, &program));
-    };
-    match Config::load(path) {
-        Ok(loaded) => {
-            for warning in &loaded.warnings {
-                tracing::warn!("{warning}");
-            }
-            Ok(loaded.config)
-        }
-        Err(findings) => {
-            Err(startup_line(&findings).unwrap_or_else(|| format!("{}: refused", path.display())))
-        }
     }
 }
 

@@ -12,14 +12,19 @@ use jsonc_parser::{
 use super::finding::{Findings, quoted, shortened};
 
 mod profile;
+mod session;
 
 use profile::profile;
 pub(super) use profile::{DraftLimits, DraftProfile, DraftSandbox, DraftTty};
 #[cfg(test)]
 pub(super) use profile::{LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS};
+pub(super) use session::DraftSession;
+#[cfg(test)]
+pub(super) use session::SESSION_FIELDS;
+use session::session;
 
 /// The fields of a config.
-pub(super) const FIELDS: [&str; 14] = [
+pub(super) const FIELDS: [&str; 17] = [
     "allowed_roots",
     "default_cwd",
     "commands",
@@ -34,6 +39,9 @@ pub(super) const FIELDS: [&str; 14] = [
     "results",
     "audit_log",
     "spool",
+    "toolsets",
+    "session_commands",
+    "session",
 ];
 
 /// The fields of `spool`.
@@ -94,6 +102,9 @@ pub(super) struct Draft {
     pub(super) results: Field<String>,
     pub(super) audit_log: Field<String>,
     pub(super) spool: Field<DraftSpool>,
+    pub(super) toolsets: Field<Strings>,
+    pub(super) session_commands: Field<String>,
+    pub(super) session: Field<DraftSession>,
 }
 
 /// The fields of `spool`.
@@ -132,6 +143,9 @@ pub(super) fn read(root: &Value<'_>, findings: &mut Findings<'_>) -> Option<Draf
             "results" => draft.results = string(value, path, findings),
             "audit_log" => draft.audit_log = string(value, path, findings),
             "spool" => draft.spool = spool(value, path, findings),
+            "toolsets" => draft.toolsets = strings(value, path, findings),
+            "session_commands" => draft.session_commands = string(value, path, findings),
+            "session" => draft.session = session(value, path, findings),
             _ => unknown(&path, member, &FIELDS, findings),
         }
     }

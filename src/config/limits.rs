@@ -80,6 +80,22 @@ pub const TTY_SIDE: RangeInclusive<u64> = 1..=Size::MAX_SIDE as u64;
 pub const SPOOL_BYTES: RangeInclusive<u64> = 1_048_576..=1_099_511_627_776;
 /// Bounds of `max_input_bytes`.
 pub const MAX_INPUT_BYTES: RangeInclusive<u64> = 1..=1_048_576;
+/// Bounds of `session.cleanup_interval`.
+pub const CLEANUP_INTERVAL_SECONDS: RangeInclusive<u64> = 1..=86_400;
+/// Bounds of `session.idle_timeout`, and of the argument of that name.
+pub const IDLE_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=31_536_000;
+/// Bounds of each wait of a session tool, in seconds.
+pub const WAIT_SECONDS: RangeInclusive<f64> = 0.0..=3_600.0;
+/// Bounds of `session.max_output_bytes`.
+pub const MAX_OUTPUT_BYTES: RangeInclusive<u64> = 1..=16_777_216;
+/// Most of `scrollback_lines`.
+pub const MAX_SCROLLBACK_LINES: u64 = 10_000;
+/// Longest `label`, in characters.
+pub const MAX_LABEL_CHARS: usize = 256;
+/// How many `session.dangerous_patterns` there may be.
+pub const MAX_DANGEROUS_PATTERNS: usize = 256;
+/// Longest of them, in bytes.
+pub const MAX_DANGEROUS_PATTERN_BYTES: usize = 4_096;
 /// Most that `max_records * buffer_records` may come to.
 pub const MAX_ALL_BUFFER_RECORDS: u64 = 2_097_152;
 /// Most that `max_records * buffer_bytes` may come to.
@@ -116,6 +132,18 @@ pub mod defaults {
     pub const SPOOL_BYTES_PER_SESSION: u64 = 1_073_741_824;
     /// Of `spool.bytes_total`.
     pub const SPOOL_BYTES_TOTAL: u64 = 8_589_934_592;
+    /// Of `session.cleanup_interval`.
+    pub const CLEANUP_INTERVAL_SECONDS: u64 = 60;
+    /// Of `session.max_sessions`.
+    pub const TERMINALS: u64 = 10;
+    /// Of `session.idle_timeout`.
+    pub const IDLE_TIMEOUT_SECONDS: u64 = 1_800;
+    /// Of `session.read_settle_timeout`.
+    pub const SETTLE_SECONDS: f64 = 2.0;
+    /// Of `session.max_output_bytes`.
+    pub const MAX_OUTPUT_BYTES: u64 = 100_000;
+    /// Of `session.max_buffer_bytes`.
+    pub const TERMINAL_BUFFER_BYTES: u64 = 1_000_000;
 }
 
 /// Reads in flight for a session whose pipes are open: one on each.

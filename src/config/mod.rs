@@ -15,6 +15,7 @@ use crate::screen::Size;
 
 mod document;
 pub mod env_names;
+pub mod environment;
 mod finding;
 pub mod limits;
 pub mod log_file;
@@ -27,6 +28,7 @@ mod restrictions;
 mod schema;
 #[cfg(test)]
 pub(crate) mod schema_twin;
+mod sessions;
 mod source;
 pub mod spool_dir;
 mod syntax;
@@ -37,6 +39,7 @@ pub use finding::{Finding, Severity, quoted, startup_line};
 pub use pin::Pin;
 pub use restrictions::{JobLimits, Restrictions, Sandbox};
 pub use schema::schema;
+pub use sessions::{Access, SessionSettings, Toolsets, Truncation};
 pub use trust::{Doubt, Who, doubts};
 
 /// What the child finds on descriptor 0.
@@ -186,6 +189,15 @@ pub struct Config {
     /// Where text goes that leaves memory, when it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spool: Option<Spool>,
+    /// Which tools there are.
+    #[serde(skip_serializing_if = "Toolsets::is_default")]
+    pub toolsets: Toolsets,
+    /// What the session tools may start.
+    #[serde(skip_serializing_if = "Access::is_default")]
+    pub session_commands: Access,
+    /// What the session tools go by.
+    #[serde(skip_serializing_if = "SessionSettings::is_default")]
+    pub session: SessionSettings,
 }
 
 /// How closely a config is looked at.
@@ -297,6 +309,9 @@ impl Config {
             results: Results::default(),
             audit_log: None,
             spool: None,
+            toolsets: Toolsets::default(),
+            session_commands: Access::default(),
+            session: SessionSettings::default(),
         }
     }
 

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use super::{promises, schema, schema_twin};
 use crate::contain::{Offered, offered};
 
-const GOOD: [&str; 4] = [
+const GOOD: [&str; 5] = [
     include_str!("../../fixtures/config/good/published-format.json"),
     include_str!("../../fixtures/config/good/every-addition.json"),
     include_str!("../../fixtures/config/good/least-of-everything.json"),
     include_str!("../../fixtures/config/good/most-of-everything.json"),
+    include_str!("../../fixtures/config/good/session.json"),
 ];
 
 /// Good where the kernel has what it asks for.
@@ -90,6 +91,10 @@ fn value() -> impl Strategy<Value = Value> {
             "null",
             "both",
             "text",
+            "session",
+            "any",
+            "head_tail",
+            "(",
             "two\nlines",
             "nul\0",
             "\u{1b}[31m",

@@ -6,7 +6,10 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
-use super::limits::{self, defaults};
+use super::{
+    Truncation,
+    limits::{self, defaults},
+};
 
 /// JSON Schema (2020-12) of a config.
 pub fn schema() -> Value {
@@ -213,6 +216,86 @@ pub fn schema() -> Value {
                     },
                 },
             },
+            "toolsets": {
+                "description": "Which tools a client sees: the terminal_ ones, the session_ ones, or both.",
+                "type": "array",
+                "minItems": 1,
+                "uniqueItems": true,
+                "items": {"enum": ["terminal", "session"]},
+                "default": ["terminal"],
+            },
+            "session_commands": {
+                "description": "What the session tools may start: an approved command by its id, or any command line, in the server's own environment.",
+                "enum": ["approved", "any"],
+                "default": "approved",
+            },
+            "session": session(),
+        },
+    })
+}
+
+/// What the session tools go by.
+fn session() -> Value {
+    json!({
+        "description": "Defaults and bounds of the session tools.",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "cleanup_interval": integer(
+                "Seconds between two looks for sessions that have been idle for too long.",
+                &limits::CLEANUP_INTERVAL_SECONDS,
+                defaults::CLEANUP_INTERVAL_SECONDS,
+            ),
+            "max_sessions": integer(
+                "Sessions of these tools that may run at once; the config's max_sessions counts too.",
+                &limits::MAX_SESSIONS,
+                defaults::TERMINALS,
+            ),
+            "idle_timeout": integer(
+                "Seconds without input or output after which a session is closed.",
+                &limits::IDLE_TIMEOUT_SECONDS,
+                defaults::IDLE_TIMEOUT_SECONDS,
+            ),
+            "default_rows": integer("Rows of a terminal.", &limits::TTY_SIDE, defaults::TTY_ROWS),
+            "default_cols": integer(
+                "Columns of a terminal.",
+                &limits::TTY_SIDE,
+                defaults::TTY_COLS,
+            ),
+            "read_settle_timeout": {
+                "description": "Seconds without output after which a read answers.",
+                "type": "number",
+                "minimum": limits::WAIT_SECONDS.start(),
+                "maximum": limits::WAIT_SECONDS.end(),
+                "default": defaults::SETTLE_SECONDS,
+            },
+            "max_output_bytes": integer(
+                "UTF-8 bytes of output in one answer.",
+                &limits::MAX_OUTPUT_BYTES,
+                defaults::MAX_OUTPUT_BYTES,
+            ),
+            "max_buffer_bytes": integer(
+                "UTF-8 bytes of output that wait for a read; the config's buffer_bytes counts too.",
+                &limits::BUFFER_BYTES,
+                defaults::TERMINAL_BUFFER_BYTES,
+            ),
+            "safety_gate": {
+                "description": "Whether input that looks destructive has to be confirmed.",
+                "type": "boolean",
+                "default": true,
+            },
+            "dangerous_patterns": {
+                "description": "Regular expressions for further input that has to be confirmed.",
+                "type": "array",
+                "maxItems": limits::MAX_DANGEROUS_PATTERNS,
+                "items": {"type": "string"},
+                "default": [],
+            },
+            "truncation_mode": {
+                "description": "What stays of output that is too long: its beginning, 30 % and 70 %, its end, or all.",
+                "enum": Truncation::NAMES,
+                "default": Truncation::default().as_str(),
+            },
         },
     })
 }
@@ -246,7 +329,7 @@ fn integer(description: &str, bounds: &RangeInclusive<u64>, default: u64) -> Val
 mod tests {
     use super::*;
     use crate::config::document::{
-        FIELDS, LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS, SPOOL_FIELDS,
+        FIELDS, LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS, SESSION_FIELDS, SPOOL_FIELDS,
     };
 
     fn names(properties: &Value) -> Vec<&str> {
@@ -269,6 +352,8 @@ mod tests {
         assert_eq!(names(&limits["properties"]), sorted(LIMITS_FIELDS));
         let spool = &schema["properties"]["spool"];
         assert_eq!(names(&spool["properties"]), sorted(SPOOL_FIELDS));
+        let session = &schema["properties"]["session"];
+        assert_eq!(names(&session["properties"]), sorted(SESSION_FIELDS));
         let sandbox = &profile["properties"]["sandbox"];
         assert_eq!(names(&sandbox["properties"]), sorted(SANDBOX_FIELDS));
     }
@@ -277,7 +362,9 @@ mod tests {
     fn every_field_is_described() {
         let schema = schema();
         let profile = &schema["properties"]["commands"]["additionalProperties"];
-        for properties in [&schema["properties"], &profile["properties"]] {
+        let session = &schema["properties"]["session"];
+        let objects = [&schema, profile, session];
+        for properties in objects.map(|object| &object["properties"]) {
             for (name, field) in properties.as_object().unwrap() {
                 assert!(field["description"].is_string(), "{name}");
             }

@@ -38,6 +38,14 @@ fn at(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
             ("maxLength", Value::String(text)) => text.chars().count() <= count(rule),
             ("pattern", Value::String(text)) => matches(rule.as_str().unwrap(), text),
             ("minItems", Value::Array(items)) => items.len() >= count(rule),
+            ("maxItems", Value::Array(items)) => items.len() <= count(rule),
+            ("uniqueItems", Value::Array(items)) => {
+                let mut rest = items.iter();
+                rest.clone().all(|item| {
+                    rest.next();
+                    !rest.clone().any(|other| other == item)
+                })
+            }
             ("minProperties", Value::Object(members)) => members.len() >= count(rule),
             ("maxProperties", Value::Object(members)) => members.len() <= count(rule),
             ("required", Value::Object(members)) => {
@@ -99,6 +107,8 @@ fn at(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
                 | "maxLength"
                 | "pattern"
                 | "minItems"
+                | "maxItems"
+                | "uniqueItems"
                 | "minProperties"
                 | "maxProperties"
                 | "required"
@@ -129,6 +139,7 @@ fn is(name: &Value, value: &Value) -> bool {
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),
+        "number" => value.is_number(),
         // To JSON Schema 5.0 is an integer.
         "integer" => {
             value.is_u64() || value.is_i64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
@@ -148,6 +159,10 @@ fn matches(pattern: &str, text: &str) -> bool {
                     .bytes()
                     .next()
                     .is_some_and(|first| !first.is_ascii_digit())
+        }
+        r"^[A-Za-z\[\\\]^_@]$" => {
+            let sign = |byte: u8| byte.is_ascii_alphabetic() || br"[\]^_@".contains(&byte);
+            matches!(text.as_bytes(), [byte] if sign(*byte))
         }
         "^0?[0-7]{3}$" => {
             let digits = if text.len() == 4 {

@@ -206,7 +206,7 @@ impl Find {
     }
 }
 
-fn as_usize(bounded: u64) -> usize {
+pub(super) fn as_usize(bounded: u64) -> usize {
     usize::try_from(bounded).expect("bounded by a constant that is a usize")
 }
 
@@ -280,7 +280,7 @@ fn default_grace() -> GraceMs {
 }
 
 /// An optional argument may be left out; `null` is no value of it.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)

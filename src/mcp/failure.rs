@@ -169,6 +169,7 @@ impl From<Refusal> for Failure {
                 let argument = match purpose {
                     Purpose::Wait => "until.pattern",
                     Purpose::Find => "find.pattern",
+                    Purpose::Watch => "pattern",
                 };
                 Self::new(code, one_line(&format!("argument `{argument}`: {error}")))
             }

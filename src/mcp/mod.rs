@@ -10,7 +10,7 @@ use rmcp::service::serve_directly_with_ct;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Config, Profile, Results},
+    config::{Access, Config, Profile, Results, SessionSettings, Toolsets},
     supervisor::handle::Handle,
 };
 
@@ -24,6 +24,7 @@ mod reply;
 mod resources;
 mod schema;
 mod server;
+mod session;
 pub mod stdio;
 mod subscriptions;
 #[cfg(test)]
@@ -48,6 +49,12 @@ pub struct Settings {
     pub limits: Limits,
     /// Layout of results.
     pub results: Results,
+    /// Which tools there are.
+    pub toolsets: Toolsets,
+    /// What the session tools may start.
+    pub access: Access,
+    /// What the session tools go by.
+    pub session: SessionSettings,
 }
 
 impl Settings {
@@ -77,6 +84,9 @@ impl From<&Config> for Settings {
                 max_input_bytes: config.max_input_bytes,
             },
             results: config.results,
+            toolsets: config.toolsets,
+            access: config.session_commands,
+            session: config.session.clone(),
         }
     }
 }

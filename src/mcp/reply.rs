@@ -269,14 +269,14 @@ pub(super) fn resized(session_id: &str, size: Size, layout: Results) -> CallTool
     wire::result(body, summary, false)
 }
 
-fn body(value: &impl Serialize, capacity: usize) -> String {
+pub(super) fn body(value: &impl Serialize, capacity: usize) -> String {
     let mut bytes = Vec::with_capacity(capacity);
     serde_json::to_writer(&mut bytes, value)
         .expect("bodies are plain data, and a vector takes any write");
     String::from_utf8(bytes).expect("serde_json writes UTF-8")
 }
 
-fn summary(layout: Results, line: impl FnOnce() -> String) -> Option<String> {
+pub(super) fn summary(layout: Results, line: impl FnOnce() -> String) -> Option<String> {
     (layout == Results::Structured).then(line)
 }
 

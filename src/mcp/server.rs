@@ -32,11 +32,12 @@ use crate::{
     arena::{Page, PageLimits, Unit},
     audit::Client,
     config::limits::{MAX_CALLS_IN_FLIGHT, MAX_LISTENS, MAX_PAGE_RECORDS},
+    interactive::Interactive,
     mcp::{
         Settings, args,
         failure::Failure,
         progress::Progress,
-        reply, resources,
+        reply, resources, session,
         subscriptions::{self, Subscriptions},
         tools,
         transport::Notices,
@@ -70,6 +71,8 @@ pub(super) struct Server {
     subscriptions: Subscriptions,
     /// One permit for each request that may listen.
     listens: Semaphore,
+    /// The session tools, when they are on.
+    sessions: Option<session::Calls>,
     /// Cancelled when input ends.
     eof: CancellationToken,
 }
@@ -81,9 +84,22 @@ impl Server {
         notices: Notices,
         eof: CancellationToken,
     ) -> Self {
+        let mut tools = Vec::new();
+        if settings.toolsets.terminal {
+            tools.extend(tools::list(&settings));
+        }
+        if settings.toolsets.session {
+            tools.extend(session::list(&settings));
+        }
+        let sessions = settings.toolsets.session.then(|| {
+            let interactive =
+                Interactive::new(handle.clone(), settings.session.clone(), settings.access);
+            session::Calls::new(interactive, settings.results)
+        });
         Self {
             handle,
-            tools: tools::list(&settings),
+            tools,
+            sessions,
             settings,
             calls: Semaphore::new(MAX_CALLS_IN_FLIGHT),
             pages: Mutex::default(),
@@ -292,9 +308,25 @@ impl Server {
             .map(|client| Client::new(&client.name, &client.version))
     }
 
+    /// What a client is told about the tools that it has.
+    fn instructions(&self) -> String {
+        let sets = self.settings.toolsets;
+        let texts = [
+            (sets.terminal, tools::INSTRUCTIONS),
+            (sets.session, session::INSTRUCTIONS),
+        ];
+        let told = texts.into_iter().filter(|(is_on, _)| *is_on);
+        told.map(|(_, text)| text).collect::<Vec<_>>().join("\n")
+    }
+
     fn pages(&self) -> std::sync::MutexGuard<'_, Vec<Page>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The protocol's error for a tool that there isn't; one of a set that is off is none.
+fn unknown(tool: &str) -> ErrorData {
+    ErrorData::invalid_params(args::one_line(&format!("unknown tool: {tool}")), None)
 }
 
 impl ServerHandler for Server {
@@ -309,7 +341,7 @@ impl ServerHandler for Server {
                 Implementation::new("sluicegate", env!("CARGO_PKG_VERSION"))
                     .with_title("sluicegate"),
             )
-            .with_instructions(tools::INSTRUCTIONS)
+            .with_instructions(self.instructions())
     }
 
     /// Keeps the version that was agreed on rather than the one asked for: rmcp shapes later results by it.
@@ -417,17 +449,28 @@ impl ServerHandler for Server {
         })?;
         tracing::debug!(tool = %request.name, id = %context.id, "call");
         let client = || self.client(&context);
+        if let Some(sessions) = &self.sessions
+            && session::has(tool)
+        {
+            let call = session::Call {
+                tool,
+                arguments,
+                client: client(),
+                log: self.handle.log(),
+                cancelled: &context.ct,
+                eof: &self.eof,
+            };
+            return Ok(sessions.result(call).await.into());
+        }
         let outcome = match tool {
+            _ if !self.settings.toolsets.terminal => return Err(unknown(tool)),
             tools::START => self.start(arguments, client(), &context).await,
             tools::READ => self.read(arguments, &context).await,
             tools::WRITE => self.write(arguments, client(), &context.ct).await,
             tools::STATUS => self.status(arguments),
             tools::TERMINATE => self.terminate(arguments, client()).await,
             tools::RESIZE if self.has(tools::RESIZE) => self.resize(arguments),
-            other => {
-                let message = args::one_line(&format!("unknown tool: {other}"));
-                return Err(ErrorData::invalid_params(message, None));
-            }
+            other => return Err(unknown(other)),
         };
         match &outcome {
             Err(failure) if failure.code == Code::InvalidArgument => {

@@ -92,8 +92,12 @@ impl Client {
 
     /// Connects to the five tools.
     fn of_tools(results: Results) -> Self {
+        Self::of(tools::tests::settings(results))
+    }
+
+    /// Of the tools that these settings turn on.
+    fn of(settings: Settings) -> Self {
         Self::connect(Kind::Pipes, move |protocol, shutdown| async move {
-            let settings = tools::tests::settings(results);
             serve(idle_handle(Log::off()), settings, protocol, shutdown)
                 .await
                 .unwrap()

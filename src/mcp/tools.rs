@@ -46,14 +46,7 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
         )
         .with_title("Read output")
         .with_annotations(hints().read_only(true).idempotent(true))
-        .with_meta(MetaObject(
-            [(
-                "anthropic/maxResultSizeChars".to_owned(),
-                json!(MAX_RESULT_CHARS),
-            )]
-            .into_iter()
-            .collect(),
-        )),
+        .with_meta(inline()),
         Tool::new(
             WRITE,
             format!(
@@ -105,6 +98,15 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
     tools
 }
 
+/// Says that a client should take even long results inline.
+pub(super) fn inline() -> MetaObject {
+    let most = (
+        "anthropic/maxResultSizeChars".to_owned(),
+        json!(MAX_RESULT_CHARS),
+    );
+    MetaObject([most].into_iter().collect())
+}
+
 fn hints() -> ToolAnnotations {
     ToolAnnotations::new().open_world(false)
 }
@@ -124,9 +126,14 @@ fn output_schema(tool: &str) -> Arc<JsonObject> {
 }
 
 fn start_description(settings: &Settings) -> String {
-    let mut text = "Starts an approved command; takes no arguments for it and no shell text. \
-                    Answers at once, or with wait_ms at its end, with output. command_id is one of:"
-        .to_owned();
+    let what = "Starts an approved command; takes no arguments for it and no shell text. \
+                Answers at once, or with wait_ms at its end, with output. command_id is one of:";
+    with_profiles(what, settings)
+}
+
+/// `what`, and the approved commands with what the Owner says of them.
+pub(super) fn with_profiles(what: &str, settings: &Settings) -> String {
+    let mut text = what.to_owned();
     for Profile {
         id, description, ..
     } in &settings.profiles
@@ -168,7 +175,10 @@ pub(super) mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::mcp::Limits;
+    use crate::{
+        config::{Access, SessionSettings, Toolsets},
+        mcp::Limits,
+    };
 
     pub(in crate::mcp) fn settings(results: Results) -> Settings {
         let demo = [
@@ -203,6 +213,9 @@ pub(super) mod tests {
                 max_input_bytes: 65_536,
             },
             results,
+            toolsets: Toolsets::default(),
+            access: Access::default(),
+            session: SessionSettings::default(),
         }
     }
 

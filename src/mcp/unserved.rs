@@ -5,14 +5,22 @@ use serde::Deserialize;
 
 use crate::{
     audit::{Client, Clip, Event, Log, Names},
-    mcp::tools,
+    mcp::{session, tools},
 };
 
 /// What such a call names, as far as it can be read; nothing more of it is trusted.
 #[derive(Debug, Default, Deserialize)]
 struct Named {
+    #[serde(alias = "command")]
     command_id: Option<String>,
     session_id: Option<String>,
+}
+
+/// What such a call would have done.
+enum Kind {
+    Start,
+    Write,
+    Terminate,
 }
 
 /// Tells of the call, if it is one of a tool that does something.
@@ -23,21 +31,27 @@ pub(super) fn log(
     client: Option<&Client>,
     outcome: &str,
 ) {
-    if !log.is_on() || ![tools::START, tools::WRITE, tools::TERMINATE].contains(&tool) {
+    let kind = match tool {
+        tools::START | session::CREATE | session::EXEC => Kind::Start,
+        tools::WRITE | session::SEND | session::INTERACT => Kind::Write,
+        tools::TERMINATE | session::CLOSE => Kind::Terminate,
+        _ => return,
+    };
+    if !log.is_on() {
         return;
     }
     let named = arguments.and_then(|raw| serde_json::from_str::<Named>(raw).ok());
     let named = named.unwrap_or_default();
     let session_id = named.session_id.as_deref().map(Clip);
-    log.record(|| match tool {
-        tools::START => Event::StartRefused {
+    log.record(|| match kind {
+        Kind::Start => Event::StartRefused {
             command_id: named.command_id.as_deref().map(Clip),
             client,
             cwd: None,
             env: Names(&[]),
             outcome,
         },
-        tools::WRITE => Event::Write {
+        Kind::Write => Event::Write {
             session_id,
             command_id: None,
             client,
@@ -47,7 +61,7 @@ pub(super) fn log(
             accepted_bytes: None,
             outcome,
         },
-        _ => Event::Terminate {
+        Kind::Terminate => Event::Terminate {
             session_id,
             command_id: None,
             client,

@@ -99,6 +99,8 @@ pub struct Session {
     pub(crate) spool_wanted: Notify,
     /// Woken when text has gone to the spool, or won't go there any more.
     pub(crate) spool_moved: Notify,
+    /// Woken when nobody wants it retained.
+    pub(crate) forgotten: Arc<Notify>,
     spooling: Option<Spooling>,
     tty: Option<Tty>,
     writes: mpsc::Sender<WriteJob>,
@@ -147,6 +149,7 @@ impl Session {
             input_cut: Notify::new(),
             spool_wanted: Notify::new(),
             spool_moved: Notify::new(),
+            forgotten: Arc::default(),
             spooling,
             tty,
             writes,

@@ -144,8 +144,12 @@ async fn host(
         "ended"
     );
     let id = session.id().to_owned();
+    let forgotten = Arc::clone(&session.forgotten);
     drop(session);
-    sleep_until(final_at + retention).await;
+    tokio::select! {
+        () = sleep_until(final_at + retention) => {}
+        () = forgotten.notified() => {}
+    }
     table.remove(&id);
     shared.slab.trim(KEPT_BLOCKS);
 }

@@ -11,7 +11,7 @@ use tokio::sync::{
 use crate::{
     arena::{CursorError, MAX_LEAVING, Page, Slab, max_blocks},
     audit::{Client, Log},
-    config::{Config, limits},
+    config::{Config, Profile, limits},
     io::Backend,
     process::Nursery,
     session::{
@@ -38,11 +38,13 @@ mod readings;
 mod starts;
 mod tail;
 mod terminals;
+mod watches;
 
 pub use changes::Changes;
 pub use readings::{FindReading, Glance, PlainReading};
 pub use starts::{StartRequest, StartWait, Started, TerminalRequest};
 pub use terminals::{Line, Piece};
+pub use watches::TextWatch;
 
 /// What a write came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +140,18 @@ impl Handle {
         Ok(self.shared.table.find(session_id)?.snapshot())
     }
 
+    /// The approved command of this name.
+    pub fn approved(&self, command_id: &str) -> Option<&Profile> {
+        self.shared.config.command(command_id)
+    }
+
+    /// Has the session forgotten as soon as it is over, or now, instead of being retained.
+    pub fn forget(&self, session_id: &str) {
+        if let Ok(session) = self.shared.table.find(session_id) {
+            session.forgotten.notify_one();
+        }
+    }
+
     /// Every retained session as it is now, the newest first.
     pub fn sessions(&self) -> Vec<Snapshot> {
         let sessions = self.shared.table.newest_first();
@@ -177,7 +191,46 @@ impl Handle {
     where
         C: Future<Output = ()> + Send,
     {
-        let mut trail = WriteTrail::of(&self.shared.log, client, session_id, &text, close_stdin);
+        let trail = WriteTrail::of(
+            &self.shared.log,
+            client,
+            session_id,
+            &text,
+            false,
+            close_stdin,
+        );
+        self.write_on(session_id, text, close_stdin, trail, cancelled)
+    }
+
+    /// As [`Handle::write`], of text that nothing must tell of but its length.
+    ///
+    /// # Cancel safety
+    /// As [`Handle::write`].
+    pub fn write_secret<C>(
+        &self,
+        session_id: &str,
+        text: String,
+        client: Option<Client>,
+        cancelled: C,
+    ) -> impl Future<Output = Result<Written, Refusal>> + Send + use<C>
+    where
+        C: Future<Output = ()> + Send,
+    {
+        let trail = WriteTrail::of(&self.shared.log, client, session_id, &text, true, false);
+        self.write_on(session_id, text, false, trail, cancelled)
+    }
+
+    fn write_on<C>(
+        &self,
+        session_id: &str,
+        text: String,
+        close_stdin: bool,
+        mut trail: Option<WriteTrail>,
+        cancelled: C,
+    ) -> impl Future<Output = Result<Written, Refusal>> + Send + use<C>
+    where
+        C: Future<Output = ()> + Send,
+    {
         let found = self.shared.table.find(session_id);
         if let (Some(trail), Ok(session)) = (&mut trail, &found) {
             trail.found(session);

@@ -44,6 +44,8 @@ pub enum Purpose {
     Wait,
     /// Finding the lines with a match.
     Find,
+    /// Waiting for a match in text as a whole.
+    Watch,
 }
 
 /// A pattern, ready to be searched for, and its place among the searches, which is free again when this is dropped.
@@ -122,7 +124,7 @@ impl Searches {
         // Before it waits for a place: what waits is to be small.
         pattern::check_length(&pattern).map_err(refused)?;
         let permit = match purpose {
-            Purpose::Wait => Arc::clone(&self.waits)
+            Purpose::Wait | Purpose::Watch => Arc::clone(&self.waits)
                 .try_acquire_owned()
                 .map_err(|_| Refusal::TooManyWaits)?,
             Purpose::Find => Arc::clone(&self.finds)
@@ -133,7 +135,10 @@ impl Searches {
         let place = Place { _permit: permit };
         let compiled = self
             .run(move || {
-                let compiled = Pattern::new(&pattern, ignore_case);
+                let compiled = match purpose {
+                    Purpose::Wait | Purpose::Find => Pattern::new(&pattern, ignore_case),
+                    Purpose::Watch => Pattern::across_lines(&pattern),
+                };
                 compiled.map(|pattern| Search { pattern, place })
             })
             .await?;

@@ -97,19 +97,22 @@ pub(super) struct WriteTrail {
     session_id: String,
     command_id: Option<String>,
     bytes: usize,
-    sha256: String,
+    /// Absent of what is secret.
+    sha256: Option<String>,
     close_stdin: bool,
     accepted_bytes: Option<usize>,
     outcome: &'static str,
 }
 
 impl WriteTrail {
-    /// Remembers the text's length and its hash. `None` when there is no log.
+    /// Remembers the text's length and, unless it is secret, its hash: a short secret can be found by it. `None` when there is
+    /// no log.
     pub(super) fn of(
         log: &Log,
         client: Option<Client>,
         session_id: &str,
         text: &str,
+        is_secret: bool,
         close_stdin: bool,
     ) -> Option<Self> {
         log.is_on().then(|| Self {
@@ -118,7 +121,7 @@ impl WriteTrail {
             session_id: session_id.to_owned(),
             command_id: None,
             bytes: text.len(),
-            sha256: hex(&Sha256::digest(text)),
+            sha256: (!is_secret).then(|| hex(&Sha256::digest(text))),
             close_stdin,
             accepted_bytes: None,
             outcome: UNANSWERED,
@@ -150,7 +153,7 @@ impl Drop for WriteTrail {
             command_id: self.command_id.as_deref().map(Clip),
             client: self.client.as_ref(),
             bytes: Some(self.bytes),
-            sha256: Some(&self.sha256),
+            sha256: self.sha256.as_deref(),
             close_stdin: Some(self.close_stdin),
             accepted_bytes: self.accepted_bytes,
             outcome: self.outcome,

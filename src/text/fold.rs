@@ -20,11 +20,11 @@ mod line;
 
 use line::Line;
 
+use super::sequence::{Numbers, Piece, Sequence};
+
 /// Bytes that are kept of a line, or of its start up to the first control character. More than a page shows, and more
 /// than [`line::COLUMNS`] columns.
 const KEPT_BYTES: usize = 4 * line::COLUMNS;
-/// Largest number in a sequence. Beyond any column.
-const MAX_NUMBER: usize = 1 << 20;
 
 /// One line on its way. Made once and used for line after line.
 #[derive(Debug, Default)]
@@ -48,42 +48,6 @@ pub struct Shown {
     pub verbatim: bool,
     /// Something of the line is missing.
     pub cut: bool,
-}
-
-/// Tells sequences from text.
-#[derive(Debug, Default)]
-struct Sequence {
-    state: State,
-    numbers: Numbers,
-}
-
-/// Where in a sequence the text is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Ground,
-    /// After ESC.
-    Escape,
-    /// After ESC and a character that announces one more, as charsets do.
-    EscapeOne,
-    /// In a control sequence: parameters.
-    Control,
-    /// In a title or the like, which BEL ends as well as ST.
-    Title,
-    /// In any other string, which ST ends.
-    String,
-}
-
-/// The parameters of a control sequence, as far as they matter.
-#[derive(Clone, Copy, Debug, Default)]
-struct Numbers {
-    first: usize,
-    second: usize,
-    index: usize,
-    /// Private or with intermediates: none of those that edit a line.
-    other: bool,
-    /// Any parameter is there.
-    any: bool,
 }
 
 impl Fold {
@@ -110,7 +74,8 @@ impl Fold {
         }
         for char in text.chars() {
             self.line.grant();
-            self.sequence.take(&mut self.line, char);
+            let piece = self.sequence.take(char);
+            apply(&mut self.line, piece);
         }
     }
 
@@ -146,7 +111,7 @@ impl Fold {
 
     fn start_folding(&mut self) {
         self.folding = true;
-        self.sequence.state = State::Ground;
+        self.sequence.clear();
         self.line.start(self.cut);
         for char in self.plain.chars() {
             self.line.grant();
@@ -159,80 +124,18 @@ impl Fold {
     }
 }
 
-impl Sequence {
-    fn take(&mut self, line: &mut Line, char: char) {
-        match char {
-            '\u{18}' | '\u{1a}' => self.state = State::Ground,
-            '\u{1b}' => self.state = State::Escape,
-            // ESC and a character of the second half of ASCII's capitals is the same in seven bits.
-            '\u{80}'..='\u{9f}' => self.escape(line, char::from(char as u8 - 0x40)),
-            _ => match self.state {
-                State::Ground => put(line, char),
-                State::Title if char == '\u{7}' => self.state = State::Ground,
-                State::Title | State::String => {}
-                // Within a sequence, too, a control character has its effect.
-                _ if char < ' ' => put(line, char),
-                _ if char == '\u{7f}' => {}
-                // No sequence goes on with it.
-                _ if char > '\u{7f}' => {
-                    self.state = State::Ground;
-                    put(line, char);
-                }
-                State::Escape => self.escape(line, char),
-                State::EscapeOne if char < '0' => {}
-                State::EscapeOne => self.state = State::Ground,
-                State::Control => self.control(line, char),
-            },
+/// Writes a character, or does what the sequence that it ends asks for.
+fn apply(line: &mut Line, piece: Piece) {
+    match piece {
+        Piece::Char(char) => put(line, char),
+        Piece::Escape('7') => line.save(),
+        Piece::Escape('8') => line.restore(),
+        Piece::Escape('c') => {
+            line.erase_all();
+            line.move_to(0);
         }
-    }
-
-    /// The character after ESC.
-    fn escape(&mut self, line: &mut Line, char: char) {
-        self.state = State::Ground;
-        match char {
-            '[' => {
-                self.numbers = Numbers::default();
-                self.state = State::Control;
-            }
-            ']' => self.state = State::Title,
-            'P' | 'X' | '^' | '_' => self.state = State::String,
-            ' '..='/' => self.state = State::EscapeOne,
-            '7' => line.save(),
-            '8' => line.restore(),
-            'c' => {
-                line.erase_all();
-                line.move_to(0);
-            }
-            _ => {}
-        }
-    }
-
-    /// A character of a control sequence, printable ASCII.
-    fn control(&mut self, line: &mut Line, char: char) {
-        let numbers = &mut self.numbers;
-        match char {
-            '0'..='9' => {
-                numbers.any = true;
-                let number = match numbers.index {
-                    0 => &mut numbers.first,
-                    1 => &mut numbers.second,
-                    _ => return,
-                };
-                let digit = usize::from(char as u8 - b'0');
-                *number = (*number * 10 + digit).min(MAX_NUMBER);
-            }
-            ';' => {
-                numbers.any = true;
-                numbers.index += 1;
-            }
-            ' '..='?' => numbers.other = true,
-            _ => {
-                self.state = State::Ground;
-                if !numbers.other {
-                    edit(line, char, *numbers);
-                }
-            }
-        }
+        Piece::Control(last, numbers) if !numbers.other => edit(line, last, numbers),
+        Piece::Part | Piece::Escape(_) | Piece::Control(..) => {}
     }
 }
 

@@ -3,11 +3,14 @@
 //! The layer knows neither pipes nor logs: it is given slices and gives back slices. It contains
 //! no `unsafe`: whatever it calls text was validated by a decoder that returns `&str`.
 
+pub mod across;
 pub mod fold;
 pub mod matcher;
 pub mod pattern;
 mod replace;
+pub mod sequence;
 pub mod spliced;
+pub mod strip;
 mod time;
 pub mod utf8;
 

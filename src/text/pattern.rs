@@ -92,19 +92,35 @@ impl Pattern {
     /// # Errors
     /// See [`PatternError`].
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Pattern, PatternError> {
-        check_length(pattern)?;
         let config = syntax::Config::new()
             .case_insensitive(ignore_case)
             .multi_line(true)
-            .crlf(true)
-            .nest_limit(MAX_NESTING);
-        let parsed =
-            syntax::parse_with(pattern, &config).map_err(|error| explain(pattern, &error))?;
-        let hir = within_a_line(parsed)?;
+            .crlf(true);
+        Pattern::compile(&within_a_line(parse(pattern, config)?)?)
+    }
+
+    /// Compiles a pattern for text as a whole, not for its lines: a match may go over several of them. As in Python, `^` and
+    /// `$` are the text's ends unless the pattern sets `(?m)`; then they are those of lines, which `\r` ends, too.
+    ///
+    /// # Errors
+    /// See [`PatternError`].
+    pub fn across_lines(pattern: &str) -> Result<Pattern, PatternError> {
+        let parsed = parse(pattern, syntax::Config::new())?;
+        let looks = rebuilt(parsed, &|leaf| {
+            Ok(match leaf {
+                HirKind::Look(Look::StartLF) => Hir::look(Look::StartCRLF),
+                HirKind::Look(Look::EndLF) => Hir::look(Look::EndCRLF),
+                other => leaf_of(other),
+            })
+        })?;
+        Pattern::compile(&looks)
+    }
+
+    fn compile(hir: &Hir) -> Result<Pattern, PatternError> {
         let program = thompson::Config::new().nfa_size_limit(Some(MAX_PROGRAM_BYTES));
         let nfa = thompson::Compiler::new()
             .configure(program)
-            .build_from_hir(&hir)
+            .build_from_hir(hir)
             .map_err(|_| PatternError::TooLarge)?;
         let lazy = DFA::config()
             .unicode_word_boundary(true)
@@ -120,7 +136,7 @@ impl Pattern {
             .hybrid_cache_capacity(MAX_CACHE_BYTES);
         let regex = Regex::builder()
             .configure(whole)
-            .build_from_hir(&hir)
+            .build_from_hir(hir)
             .map_err(|_| PatternError::TooLarge)?;
         Ok(Pattern { regex, steps })
     }
@@ -221,18 +237,16 @@ impl Stepper {
     }
 }
 
+fn parse(pattern: &str, config: syntax::Config) -> Result<Hir, PatternError> {
+    check_length(pattern)?;
+    let config = config.nest_limit(MAX_NESTING);
+    syntax::parse_with(pattern, &config).map_err(|error| explain(pattern, &error))
+}
+
 /// The expression with each class rid of `\n` and each anchor that of a line.
 fn within_a_line(hir: Hir) -> Result<Hir, PatternError> {
-    let all = |parts: Vec<Hir>| {
-        let parts = parts.into_iter().map(within_a_line);
-        parts.collect::<Result<Vec<_>, _>>()
-    };
-    Ok(match hir.into_kind() {
-        HirKind::Empty => Hir::empty(),
-        HirKind::Literal(literal) if literal.0.contains(&b'\n') => {
-            return Err(PatternError::LineFeed);
-        }
-        HirKind::Literal(literal) => Hir::literal(literal.0),
+    rebuilt(hir, &|leaf| match leaf {
+        HirKind::Literal(literal) if literal.0.contains(&b'\n') => Err(PatternError::LineFeed),
         HirKind::Class(Class::Unicode(mut class)) => {
             let matched = !class.ranges().is_empty();
             let line_feed = ClassUnicodeRange::new('\n', '\n');
@@ -240,7 +254,7 @@ fn within_a_line(hir: Hir) -> Result<Hir, PatternError> {
             if matched && class.ranges().is_empty() {
                 return Err(PatternError::LineFeed);
             }
-            Hir::class(Class::Unicode(class))
+            Ok(Hir::class(Class::Unicode(class)))
         }
         HirKind::Class(Class::Bytes(mut class)) => {
             let matched = !class.ranges().is_empty();
@@ -249,22 +263,50 @@ fn within_a_line(hir: Hir) -> Result<Hir, PatternError> {
             if matched && class.ranges().is_empty() {
                 return Err(PatternError::LineFeed);
             }
-            Hir::class(Class::Bytes(class))
+            Ok(Hir::class(Class::Bytes(class)))
         }
-        HirKind::Look(Look::Start | Look::StartLF) => Hir::look(Look::StartCRLF),
-        HirKind::Look(Look::End | Look::EndLF) => Hir::look(Look::EndCRLF),
-        HirKind::Look(look) => Hir::look(look),
+        HirKind::Look(Look::Start | Look::StartLF) => Ok(Hir::look(Look::StartCRLF)),
+        HirKind::Look(Look::End | Look::EndLF) => Ok(Hir::look(Look::EndCRLF)),
+        other => Ok(leaf_of(other)),
+    })
+}
+
+/// The expression with each of its leaves made anew.
+fn rebuilt(
+    hir: Hir,
+    leaf: &impl Fn(HirKind) -> Result<Hir, PatternError>,
+) -> Result<Hir, PatternError> {
+    let all = |parts: Vec<Hir>| {
+        let parts = parts.into_iter().map(|part| rebuilt(part, leaf));
+        parts.collect::<Result<Vec<_>, _>>()
+    };
+    Ok(match hir.into_kind() {
         HirKind::Repetition(mut repetition) => {
-            *repetition.sub = within_a_line(*repetition.sub)?;
+            *repetition.sub = rebuilt(*repetition.sub, leaf)?;
             Hir::repetition(repetition)
         }
         HirKind::Capture(mut capture) => {
-            *capture.sub = within_a_line(*capture.sub)?;
+            *capture.sub = rebuilt(*capture.sub, leaf)?;
             Hir::capture(capture)
         }
         HirKind::Concat(parts) => Hir::concat(all(parts)?),
         HirKind::Alternation(parts) => Hir::alternation(all(parts)?),
+        other => leaf(other)?,
     })
+}
+
+/// A leaf as it is.
+fn leaf_of(kind: HirKind) -> Hir {
+    match kind {
+        HirKind::Literal(literal) => Hir::literal(literal.0),
+        HirKind::Class(class) => Hir::class(class),
+        HirKind::Look(look) => Hir::look(look),
+        HirKind::Empty
+        | HirKind::Repetition(_)
+        | HirKind::Capture(_)
+        | HirKind::Concat(_)
+        | HirKind::Alternation(_) => Hir::empty(),
+    }
 }
 
 fn explain(pattern: &str, error: &regex_syntax::Error) -> PatternError {

@@ -39,6 +39,8 @@ mod resources_of_sessions;
 mod restrictions;
 mod sandbox;
 mod server_killed;
+mod session_settings;
+mod session_tools;
 mod shutdown;
 mod shutdown_under_load;
 mod siblings;

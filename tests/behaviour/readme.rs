@@ -74,9 +74,9 @@ fn rows(text: &str) -> BTreeMap<String, String> {
 
 /// Whether it stands there by itself, so that 1 isn't found in 100.
 fn says(row: &str, word: &str) -> bool {
-    let inside = |character: char| character.is_alphanumeric() || "_[]".contains(character);
+    let inside = |character: char| character.is_alphanumeric() || "_[].".contains(character);
     row.split(|character: char| !inside(character))
-        .any(|one| one == word)
+        .any(|one| one.trim_end_matches('.') == word)
 }
 
 #[test]
@@ -100,13 +100,21 @@ fn the_reference_tells_bounds_defaults_and_choices() {
             match &property[key] {
                 Value::Null => {}
                 Value::String(text) => assert!(says(row, text), "{field}: {text} isn't in {row}"),
+                Value::Array(words) if !words.is_empty() => {
+                    let shown = format!("`{}`", property[key]);
+                    assert!(
+                        row.starts_with(&format!(" {shown} |")),
+                        "{field}: {shown} isn't in {row}"
+                    );
+                }
                 other => {
                     let word = other.to_string();
                     assert!(says(row, &word), "{field}: {key} {word} isn't in {row}");
                 }
             }
         }
-        for choice in property["enum"].as_array().into_iter().flatten() {
+        let choices = [&property["enum"], &property["items"]["enum"]];
+        for choice in choices.into_iter().filter_map(Value::as_array).flatten() {
             let word = choice.as_str().expect("a string");
             assert!(says(row, word), "{field}: {word} isn't in {row}");
         }

@@ -6,8 +6,8 @@
 use super::{
     Config, Depth, JobLimits, Profile, Restrictions, Results, Sandbox, StdinKind,
     document::{
-        At, Draft, DraftLimits, DraftProfile, DraftSandbox, DraftSpool, DraftTty, Field, Members,
-        Strings,
+        At, Draft, DraftLimits, DraftProfile, DraftSandbox, DraftSession, DraftSpool, DraftTty,
+        Field, Members, Strings,
     },
     env_names,
     finding::{Findings, one_line, quoted},
@@ -22,6 +22,7 @@ mod executables;
 mod numbers;
 mod profiles;
 mod sandbox;
+mod session;
 mod spool;
 mod tty;
 
@@ -32,6 +33,7 @@ use numbers::{
     all_bytes, all_records, bounded, buffer_records, records_cover_sessions, timeout_below_maximum,
 };
 use profiles::{commands, profile};
+use session::{session, session_commands, toolsets};
 use spool::spool;
 
 /// The config that `draft` describes. `None` only when an error is reported.
@@ -104,6 +106,9 @@ pub(super) fn check(draft: Draft, depth: Depth, findings: &mut Findings<'_>) -> 
     let results = results(draft.results, findings);
     let audit_log = optional(draft.audit_log, |at| audit_log(&at, findings));
     let spool = spool(draft.spool, findings);
+    let toolsets = toolsets(draft.toolsets, findings);
+    let session_commands = session_commands(draft.session_commands, &toolsets, findings);
+    let session = session(draft.session, &max_sessions, &buffer_bytes, findings);
 
     Some(Config {
         allowed_roots: roots.named?,
@@ -120,6 +125,9 @@ pub(super) fn check(draft: Draft, depth: Depth, findings: &mut Findings<'_>) -> 
         results: results?,
         audit_log: audit_log?,
         spool: spool?,
+        toolsets: toolsets?,
+        session_commands: session_commands?,
+        session: session?,
     })
 }
 

@@ -54,7 +54,26 @@ fn value_of(schema: &Value) -> BoxedStrategy<Value> {
             ]
             .boxed()
         }
+        Some("number") => {
+            let (least, most) = (&schema["minimum"], &schema["maximum"]);
+            let edges = [
+                least.clone(),
+                most.clone(),
+                json!(0.25),
+                json!(-0.25),
+                json!(3_600.25),
+                json!(7),
+            ];
+            prop::sample::select(edges.to_vec()).boxed()
+        }
         Some("boolean") => any::<bool>().prop_map(Value::from).boxed(),
+        Some("string") if schema["pattern"].is_string() => {
+            let signs = [
+                "c", "Z", "[", "\\", "]", "^", "_", "@", "?", "1", "", "cc", "\u{e9}",
+            ];
+            let signs = signs.map(Value::from);
+            prop::sample::select(signs.to_vec()).boxed()
+        }
         Some("string") => "(/usr|\\PC{0,20}|a\\x00b)".prop_map(Value::from).boxed(),
         Some("object") if schema["properties"].is_object() => arguments_of(schema),
         Some("object") => {
@@ -229,9 +248,66 @@ fn judge(
     Ok(())
 }
 
+/// Whether a session tool takes only one of the arguments that are given, or a text with a NUL.
+fn is_too_much(arguments: &Value) -> bool {
+    let typed = ["input", "control_char", "key", "password"];
+    let given = typed.iter().filter(|name| arguments.get(**name).is_some());
+    let exec = arguments["exec"].as_str();
+    given.count() > 1 || exec.is_some_and(|exec| exec.contains('\0'))
+}
+
+fn judge_session(
+    tool: &str,
+    schema: &Value,
+    arguments: &Value,
+    result: &Value,
+) -> Result<(), TestCaseError> {
+    let body = &result["structuredContent"];
+    let kind = body["error"]["type"].as_str().unwrap_or("none");
+    let message = body["error"]["message"].as_str().unwrap_or_default();
+    let told = format!("{tool} {arguments}: {body}");
+    prop_assert!(body["success"].is_boolean(), "{}", told);
+    prop_assert!(!message.contains(char::is_control), "{}", told);
+    if let Some(secret) = arguments["password"].as_str()
+        && secret.len() > 3
+    {
+        prop_assert!(!message.contains(secret), "{}", told);
+    }
+    if arguments.is_null() {
+        return judge_session(tool, schema, &json!({}), result);
+    }
+    let faults = faults(schema, arguments);
+    if arguments.is_object() && faults.is_empty() {
+        // There is no such session, and no program behind a command.
+        if !has_spelled_out_integer(arguments) {
+            prop_assert_eq!(
+                kind == "validation_error",
+                is_too_much(arguments),
+                "{}",
+                told
+            );
+        }
+        return Ok(());
+    }
+    prop_assert_eq!(kind, "validation_error", "{}", told);
+    let named = faults
+        .iter()
+        .any(|name| message.contains(&format!("`{name}`")));
+    let named = named || (has_spelled_out_integer(arguments) && message.contains('`'));
+    prop_assert!(
+        named || !arguments.is_object(),
+        "names none of {:?}: {}",
+        faults,
+        told
+    );
+    Ok(())
+}
+
 #[test]
 fn what_the_schema_refuses_the_server_refuses_by_name_and_nothing_else() {
-    let mut client = Client::of_tools(Results::Both);
+    let mut settings = tools::tests::settings(Results::Both);
+    settings.toolsets.session = true;
+    let mut client = Client::of(settings);
     client.send(initialize("2025-06-18"));
     client.receive();
     client.send(json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }));
@@ -245,6 +321,11 @@ fn what_the_schema_refuses_the_server_refuses_by_name_and_nothing_else() {
             client.call(7, name, arguments.clone());
             let reply = client.receive();
             prop_assert_eq!(&reply["id"], 7, "{}", reply);
+            let judge = if name.starts_with("session_") {
+                judge_session
+            } else {
+                judge
+            };
             judge(name, schema, &arguments, &reply["result"])
         });
         ran.unwrap_or_else(|fault| panic!("{name}: {fault}"));

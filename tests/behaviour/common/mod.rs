@@ -14,12 +14,14 @@ pub mod proc;
 pub mod screen;
 pub mod server;
 pub mod session;
+pub mod terminal;
 
 pub use call::Call;
 pub use disk::SmallDisk;
 pub use owner::Owner;
 pub use server::Server;
 pub use session::Session;
+pub use terminal::Terminal;
 
 /// How long anything may take before a test gives up. Far above what a loaded machine needs.
 pub const GUARD: Duration = Duration::from_secs(30);
