@@ -15,7 +15,7 @@
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · server
 //!                                                          the wire
 //! supervisor   handle · launchers · follow · reach · search · table · engine · refusal · trail    all sessions
-//! session      lifecycle · driver · pump · pace · input · spooler · io_thread · state · snapshot    one session
+//! session      lifecycle · driver · pump · pace · input · tty · spooler · io_thread · state · snapshot    one session
 //! policy  process  audit  demo  view  spool                what may run · one child · what was done · the demo profiles · readings of a log · its files
 //! text  arena  config  io  screen                          characters · kept text · the Owner's word · pipes · an emulated terminal
 //! contain      enter · filter · offered · ruleset          what the kernel can keep a command from
@@ -30,7 +30,7 @@
 //! `session/simulation` holds whole sessions against a naive model. `tests/fuzz` is a package of its own.
 //!
 //! `text`, `arena`, `config` and `screen` know nothing of each other; `io` knows the arena's blocks, since it fills them, and `config`
-//! asks `contain` whether the kernel has what a sandbox needs.
+//! asks `contain` whether the kernel has what a sandbox needs. A terminal's size is `screen`'s word for all who need one.
 //! `tokio_uring` is named in `io/uring.rs` and `io/runtime.rs`, `io_uring` in `io/uring.rs` and `io/probe.rs`, the MCP
 //! SDK in `mcp/` and in the commands that play a client, `landlock` in `contain/ruleset.rs`.
 //!
@@ -38,7 +38,7 @@
 //!
 //! - The **request thread** (main) runs the MCP service. It looks at sessions under short locks and leaves requests.
 //! - The **I/O thread** (`supervisor/engine.rs`) owns every pipe, pidfd and timer. Each session has four tasks there:
-//!   two pumps, an input writer, a driver.
+//!   two pumps (one on a terminal), an input writer, a driver.
 //! - A start runs in a thread of its own (`supervisor/launchers.rs`): resolving a directory and executing a file can hang
 //!   on a dead network mount. Its caller is told after a while, and while as many hang as may, further ones are refused.
 //! - Two **search threads** (`supervisor/search.rs`) compile and match patterns, some milliseconds of one search after some of
@@ -69,6 +69,9 @@
 //! With a spool, what is evicted is packed into blocks beside the log (`arena::leaving`) → `session::spooler` copies full ones and has
 //! the ring write them → they leave memory and enter the spool's catalogue under one lock. While too many wait, the pump
 //! doesn't read.
+//!
+//! On a terminal there is one pump. What it decodes goes through the session's screen (`screen`) as well, on the way to the log,
+//! and what a terminal answers to queries goes the way of a write. Its end comes as EIO, which `io` knows for one.
 //!
 //! # The way of a `terminal_read`
 //!
@@ -103,7 +106,7 @@
 //! `process/prepare.rs` (signal state, descriptors), `process/forked.rs` (fork, and what a copy keeps),
 //! `process/nursery.rs` (its copy's descriptors), `process/inherited.rs` (limits, processors), `process/exec.rs` (clone to
 //! exec), `process/hold.rs` (ptrace), `process/probe.rs` (a pidfd to try), `process/request.rs` (lists that exec takes), `process/wire.rs` (descriptors in
-//! messages), `process/wait.rs` (`wait4`), `process/leader.rs` (signals by pidfd), `process/descriptors.rs` (a duplicated
+//! messages), `process/wait.rs` (`wait4`), `process/terminal.rs` (the other end of a terminal, its size), `process/leader.rs` (signals by pidfd), `process/descriptors.rs` (a duplicated
 //! descriptor) and `process/group.rs` (`getdents64`). Everything else is refused by the compiler.
 
 pub mod arena;

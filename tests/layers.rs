@@ -12,10 +12,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("arena", &[]),
     ("contain", &[]),
     ("screen", &[]),
-    ("config", &["contain"]),
+    ("config", &["contain", "screen"]),
     ("io", &["arena"]),
     ("policy", &["config"]),
-    ("process", &["config", "contain", "io"]),
+    ("process", &["config", "contain", "io", "screen"]),
     ("audit", &["config", "text"]),
     ("demo", &["config"]),
     ("view", &["arena", "text"]),
@@ -23,14 +23,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "session",
         &[
-            "arena", "config", "io", "process", "policy", "spool", "text",
+            "arena", "config", "io", "process", "policy", "screen", "spool", "text",
         ],
     ),
     (
         "supervisor",
         &[
-            "arena", "audit", "config", "io", "process", "policy", "text", "session", "spool",
-            "view",
+            "arena", "audit", "config", "io", "process", "policy", "screen", "text", "session",
+            "spool", "view",
         ],
     ),
     (
@@ -41,6 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "config",
             "policy",
             "process",
+            "screen",
             "session",
             "spool",
             "supervisor",
@@ -97,6 +98,7 @@ const UNSAFE_LEAVES: &[&str] = &[
     "process/prepare.rs",
     "process/probe.rs",
     "process/request.rs",
+    "process/terminal.rs",
     "process/wait.rs",
     "process/wire.rs",
 ];

@@ -14,7 +14,7 @@ use super::finding::{Findings, quoted, shortened};
 mod profile;
 
 use profile::profile;
-pub(super) use profile::{DraftLimits, DraftProfile, DraftSandbox};
+pub(super) use profile::{DraftLimits, DraftProfile, DraftSandbox, DraftTty};
 #[cfg(test)]
 pub(super) use profile::{LIMITS_FIELDS, PROFILE_FIELDS, SANDBOX_FIELDS};
 

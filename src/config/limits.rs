@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::{Config, Profile};
+use crate::screen::Size;
 
 /// Environment variables that a client may pass in one start.
 pub const MAX_CLIENT_ENV: usize = 32;
@@ -73,6 +74,8 @@ pub const OPEN_FILES: RangeInclusive<u64> = 8..=1_048_576;
 pub const FILE_BYTES: RangeInclusive<u64> = 0..=1_099_511_627_776;
 /// Bounds of `nice`: a server without privileges can't raise a priority.
 pub const NICE: RangeInclusive<u64> = 0..=19;
+/// Bounds of `tty.rows` and `tty.cols`, and of a new size.
+pub const TTY_SIDE: RangeInclusive<u64> = 1..=Size::MAX_SIDE as u64;
 /// Bounds of the budgets of `spool`.
 pub const SPOOL_BYTES: RangeInclusive<u64> = 1_048_576..=1_099_511_627_776;
 /// Bounds of `max_input_bytes`.
@@ -105,6 +108,10 @@ pub mod defaults {
     pub const RETENTION_SECONDS: u64 = 300;
     /// Of `max_input_bytes`.
     pub const MAX_INPUT_BYTES: u64 = 65_536;
+    /// Of `tty.rows`.
+    pub const TTY_ROWS: u64 = 24;
+    /// Of `tty.cols`.
+    pub const TTY_COLS: u64 = 80;
     /// Of `spool.bytes_per_session`.
     pub const SPOOL_BYTES_PER_SESSION: u64 = 1_073_741_824;
     /// Of `spool.bytes_total`.
@@ -137,6 +144,13 @@ const REPLY_BYTES_PER_RECORD: usize = 2 * 64;
 const REPLY_BYTES_PER_SESSION: usize = 2 * 1_024;
 /// One session that a client is told of: its URI, a task, a notification on its way.
 const SUBSCRIPTION_BYTES: usize = 4 * 1_024;
+/// One cell of a screen, resident.
+const CELL_BYTES: usize = 24;
+/// A screen of the largest size, and the alternate one beside it.
+const SCREEN_BYTES: usize = {
+    let side = *TTY_SIDE.end() as usize;
+    2 * side * side * CELL_BYTES
+};
 /// Program, allocator, thread stacks and both runtimes, resident.
 const FIXED_BYTES: usize = 16 * 1_048_576;
 
@@ -144,7 +158,7 @@ const FIXED_BYTES: usize = 16 * 1_048_576;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What holds it, and how many bytes.
-    pub items: [(&'static str, usize); 11],
+    pub items: [(&'static str, usize); 12],
     /// The sum of the items.
     pub total: usize,
 }
@@ -188,6 +202,12 @@ pub fn plan(config: &Config, holds: Holds) -> Plan {
         config.max_records * (blocks + SPOOL_CATALOGUE_BYTES)
             + MAX_CALLS_IN_FLIGHT * SPOOL_READ_BLOCKS * block_bytes
     });
+    let on_terminal = |profile: &Profile| profile.tty.is_some();
+    let screens = if config.commands.iter().any(on_terminal) {
+        config.max_records
+    } else {
+        0
+    };
     let items = [
         (
             "retained text",
@@ -219,6 +239,7 @@ pub fn plan(config: &Config, holds: Holds) -> Plan {
             // Those of one kind, and a listening request's.
             config.max_records * (1 + MAX_LISTENS) * SUBSCRIPTION_BYTES,
         ),
+        ("screens of terminals", screens * SCREEN_BYTES),
         ("program and runtimes", FIXED_BYTES),
     ];
     Plan {

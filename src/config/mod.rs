@@ -11,6 +11,8 @@ use serde::{Serialize, Serializer};
 
 use limits::defaults;
 
+use crate::screen::Size;
+
 mod document;
 pub mod env_names;
 mod finding;
@@ -124,6 +126,9 @@ pub struct Profile {
     /// What it may touch; without it, whatever its user may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
+    /// Size of the terminal that it runs on; without it, on pipes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tty: Option<Size>,
 }
 
 impl Profile {
@@ -142,6 +147,7 @@ impl Profile {
             restrictions: Restrictions::default(),
             sha256: None,
             sandbox: None,
+            tty: None,
         }
     }
 }

@@ -105,6 +105,15 @@ pub fn schema() -> Value {
                     },
                 },
             },
+            "tty": {
+                "description": "Run the command on a terminal of this size instead of pipes.",
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "rows": integer("Lines.", &limits::TTY_SIDE, defaults::TTY_ROWS),
+                    "cols": integer("Columns.", &limits::TTY_SIDE, defaults::TTY_COLS),
+                },
+            },
         },
     });
     let mut buffer_records = integer(

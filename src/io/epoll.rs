@@ -26,7 +26,7 @@ use nix::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
-    Read, Stop, Write,
+    Channel, Read, Stop, Write,
     gather::{TURN_BYTES, gather},
 };
 use crate::arena::Block;
@@ -36,6 +36,7 @@ use crate::arena::Block;
 pub struct Source {
     /// What tokio watches: the pipe, or the epoll instance of its gate.
     fd: AsyncFd<OwnedFd>,
+    channel: Channel,
     /// Made by the first pause, since most pipes never need one.
     gate: Option<Gate>,
     /// Bytes read since this task last let the others run.
@@ -54,10 +55,11 @@ struct Gate {
 }
 
 impl Source {
-    pub(super) fn new(fd: OwnedFd) -> Result<Source, Errno> {
+    pub(super) fn new(channel: Channel, fd: OwnedFd) -> Result<Source, Errno> {
         set_nonblocking(&fd)?;
         Ok(Source {
             fd: register(fd, Interest::READABLE)?,
+            channel,
             gate: None,
             taken: 0,
         })
@@ -128,7 +130,7 @@ impl Source {
             // After a pause there nearly always is something.
             let result = read_into(self.as_fd(), &mut block);
             if result != Err(Errno::EAGAIN)
-                && let Some(read) = Read::of(result)
+                && let Some(read) = Read::of(self.channel, result)
             {
                 self.taken += block.filled().len();
                 return (read, block);
@@ -154,7 +156,7 @@ impl Source {
                 };
                 guard.clear_ready();
                 self.taken = 0;
-            } else if let Some(read) = Read::of(result) {
+            } else if let Some(read) = Read::of(self.channel, result) {
                 self.taken += block.filled().len();
                 return (read, block);
             }
@@ -166,13 +168,15 @@ impl Source {
 #[derive(Debug)]
 pub struct Sink {
     fd: AsyncFd<OwnedFd>,
+    channel: Channel,
 }
 
 impl Sink {
-    pub(super) fn new(fd: OwnedFd) -> Result<Sink, Errno> {
+    pub(super) fn new(channel: Channel, fd: OwnedFd) -> Result<Sink, Errno> {
         set_nonblocking(&fd)?;
         Ok(Sink {
             fd: register(fd, Interest::WRITABLE)?,
+            channel,
         })
     }
 
@@ -191,7 +195,7 @@ impl Sink {
             let result = write(self.fd.get_ref(), &data);
             if result == Err(Errno::EAGAIN) {
                 guard.clear_ready();
-            } else if let Some(write) = Write::of(result) {
+            } else if let Some(write) = Write::of(self.channel, result) {
                 return write;
             }
         }
@@ -248,7 +252,7 @@ pub(super) fn errno(error: &io::Error) -> Errno {
         .map_or(Errno::ECANCELED, Errno::from_raw)
 }
 
-fn set_nonblocking(fd: &OwnedFd) -> Result<(), Errno> {
+pub(super) fn set_nonblocking(fd: &OwnedFd) -> Result<(), Errno> {
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Moving bytes between pipes and memory, on one thread, through one of two backends.
+//! Moving bytes between pipes, or terminals, and memory, on one thread, through one of two backends.
 //!
 //! # What a backend must provide
 //!
@@ -120,8 +120,9 @@ pub enum Read {
 
 impl Read {
     /// What a result of the kernel means; `None` when a signal came first and the call is to be made again.
-    fn of(result: Result<usize, Errno>) -> Option<Read> {
+    fn of(channel: Channel, result: Result<usize, Errno>) -> Option<Read> {
         match result {
+            Err(Errno::EIO) if channel == Channel::Terminal => Some(Read::Eof),
             Ok(0) => Some(Read::Eof),
             Ok(n) => Some(Read::Data(n)),
             Err(Errno::EINTR) => None,
@@ -145,14 +146,29 @@ pub enum Write {
 
 impl Write {
     /// As [`Read::of`], of a write of at least one byte.
-    fn of(result: Result<usize, Errno>) -> Option<Write> {
+    fn of(channel: Channel, result: Result<usize, Errno>) -> Option<Write> {
         match result {
+            Err(Errno::EIO) if channel == Channel::Terminal => Some(Write::Closed),
             Ok(n) => Some(Write::Accepted(n)),
             Err(Errno::EPIPE) => Some(Write::Closed),
             Err(Errno::EINTR) => None,
             Err(errno) => Some(Write::Failed(errno)),
         }
     }
+}
+
+/// What is at the other side of a descriptor.
+///
+/// Our end of a terminal is put into non-blocking mode, since the kernel waits for one inside a ring only with a thread;
+/// that no other process has this end open sees to it that nobody is surprised. Its hang-up, when no process has the
+/// child's end open any more, is reported as EIO: to a reader, once everything is read, that is the end, and to a
+/// writer that nobody reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// One direction, in blocking mode.
+    Pipe,
+    /// Both directions.
+    Terminal,
 }
 
 /// Our end of a pipe that a child writes to.
@@ -168,14 +184,14 @@ pub enum Source {
 }
 
 impl Source {
-    /// `fd` is the only descriptor of the read end of a pipe, in blocking mode.
+    /// `fd` is the only descriptor of the read end of a pipe, in blocking mode, or one of our end of a terminal.
     ///
     /// # Errors
     /// The kernel's error when the descriptor can't be watched.
-    pub fn new(backend: Backend, fd: OwnedFd) -> Result<Source, Errno> {
+    pub fn new(backend: Backend, channel: Channel, fd: OwnedFd) -> Result<Source, Errno> {
         Ok(match backend {
-            Backend::Uring => Source::Uring(uring::Source::new(fd)),
-            Backend::Epoll => Source::Epoll(epoll::Source::new(fd)?),
+            Backend::Uring => Source::Uring(uring::Source::new(channel, fd)?),
+            Backend::Epoll => Source::Epoll(epoll::Source::new(channel, fd)?),
             #[cfg(test)]
             Backend::Scripted => panic!("a script has no descriptor"),
         })
@@ -247,14 +263,14 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// `fd` is the only descriptor of the write end of a pipe, in blocking mode.
+    /// `fd` is the only descriptor of the write end of a pipe, in blocking mode, or one of our end of a terminal.
     ///
     /// # Errors
     /// The kernel's error when the descriptor can't be watched.
-    pub fn new(backend: Backend, fd: OwnedFd) -> Result<Sink, Errno> {
+    pub fn new(backend: Backend, channel: Channel, fd: OwnedFd) -> Result<Sink, Errno> {
         Ok(match backend {
-            Backend::Uring => Sink::Uring(uring::Sink::new(fd)),
-            Backend::Epoll => Sink::Epoll(epoll::Sink::new(fd)?),
+            Backend::Uring => Sink::Uring(uring::Sink::new(channel, fd)?),
+            Backend::Epoll => Sink::Epoll(epoll::Sink::new(channel, fd)?),
             #[cfg(test)]
             Backend::Scripted => panic!("a script has no descriptor"),
         })

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use nix::errno::Errno;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{READ_BYTES, Read, Stop, Write};
+use super::{Channel, READ_BYTES, Read, Stop, Write};
 use crate::arena::Block;
 
 /// How long a read of [`End::Flood`] takes.
@@ -146,7 +146,7 @@ impl Source {
                     if bytes.is_empty() {
                         self.script.pop_front();
                     }
-                    break Read::of(Ok(n)).expect("bytes are there");
+                    break Read::of(Channel::Pipe, Ok(n)).expect("bytes are there");
                 }
                 Some(Event::Error(errno)) => {
                     let errno = *errno;
@@ -155,7 +155,7 @@ impl Source {
                         if stop.is_requested() {
                             break Read::Stopped;
                         }
-                    } else if let Some(read) = Read::of(Err(errno)) {
+                    } else if let Some(read) = Read::of(Channel::Pipe, Err(errno)) {
                         break read;
                     }
                 }
@@ -221,7 +221,7 @@ impl Sink {
                     } else {
                         self.script[0] = Room::Bytes(room - n);
                     }
-                    break Write::of(Ok(n)).expect("it took them");
+                    break Write::of(Channel::Pipe, Ok(n)).expect("it took them");
                 }
                 Some(&Room::Error(errno)) => {
                     if matches!(errno, Errno::EINTR | Errno::EAGAIN) {
@@ -230,7 +230,7 @@ impl Sink {
                             break Write::Stopped;
                         }
                     // Stays: a pipe whose reader is gone, or that failed, does so at every write.
-                    } else if let Some(write) = Write::of(Err(errno)) {
+                    } else if let Some(write) = Write::of(Channel::Pipe, Err(errno)) {
                         break write;
                     }
                 }

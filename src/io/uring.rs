@@ -7,6 +7,7 @@
 //! While a pipe has more, its source reads on by plain calls that don't wait (`gather`): the ring is for waiting.
 //!
 //! Pipe ends stay in blocking mode. The kernel waits for a pipe by polling it inside the ring and needs no thread for that.
+//! A terminal it doesn't poll for a read or a write, so the ring is asked to poll, and plain calls move the bytes.
 
 #![allow(unsafe_code)]
 
@@ -26,11 +27,13 @@ use io_uring::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
+    unistd,
 };
 use tokio_uring::{InFlightOneshot, OneshotOutputTransform, UnsubmittedOneshot};
 
 use super::{
-    READ_BYTES, Read, Stop, Write,
+    Channel, READ_BYTES, Read, Stop, Write,
+    epoll::set_nonblocking,
     gather::{TURN_BYTES, WORTH_READING_ON, gather},
 };
 use crate::arena::{BLOCK_BYTES, Block};
@@ -47,6 +50,7 @@ const READ_LENGTH: u32 = {
 #[derive(Debug)]
 pub struct Source {
     fd: Rc<OwnedFd>,
+    channel: Channel,
     /// More is likely there.
     busy: bool,
     /// Bytes read since the ring was last asked, which lets the others run.
@@ -54,12 +58,13 @@ pub struct Source {
 }
 
 impl Source {
-    pub(super) fn new(fd: OwnedFd) -> Source {
-        Source {
-            fd: Rc::new(fd),
+    pub(super) fn new(channel: Channel, fd: OwnedFd) -> Result<Source, Errno> {
+        Ok(Source {
+            fd: prepared(channel, fd)?,
+            channel,
             busy: false,
             taken: 0,
-        }
+        })
     }
 
     /// The pipe has had time to fill.
@@ -80,6 +85,9 @@ impl Source {
             }
         }
         self.taken = 0;
+        if self.channel == Channel::Terminal {
+            return self.read_when_polled(block, stop).await;
+        }
         loop {
             let result;
             (result, block) = finish(self.submit(block), &self.fd, stop).await;
@@ -104,8 +112,28 @@ impl Source {
                 }
                 Err(_) => {}
             }
-            if let Some(read) = Read::of(result) {
+            if let Some(read) = Read::of(self.channel, result) {
                 return (read, block);
+            }
+        }
+    }
+
+    /// Lets the ring wait until there is something, and takes it by plain calls.
+    async fn read_when_polled(&mut self, mut block: Block, stop: &Stop) -> (Read, Block) {
+        loop {
+            let polled = wait(&self.fd, PollFlags::POLLIN, stop).await;
+            // Also when the stop cut the wait: what has arrived wins.
+            match self.gather(&mut block) {
+                Err(Errno::EAGAIN) if stop.is_requested() => return (Read::Stopped, block),
+                Err(Errno::EAGAIN) => {}
+                result => {
+                    if let Some(read) = Read::of(self.channel, result) {
+                        return (read, block);
+                    }
+                }
+            }
+            if let Err(errno) = polled {
+                return (Read::Failed(errno), block);
             }
         }
     }
@@ -113,7 +141,10 @@ impl Source {
     /// Reads without the ring, which waits well and costs two system calls and two turns of the event loop each time. Before
     /// Linux 6.4 a pipe refuses such a read, and the ring does it all.
     fn gather(&mut self, block: &mut Block) -> Result<usize, Errno> {
-        let n = gather(block, |spare| read_now(&self.fd, spare))?;
+        let n = gather(block, |spare| match self.channel {
+            Channel::Pipe => read_now(&self.fd, spare),
+            Channel::Terminal => unistd::read(&*self.fd, spare),
+        })?;
         self.busy = n >= WORTH_READING_ON;
         self.taken += n;
         Ok(n)
@@ -157,23 +188,40 @@ impl OneshotOutputTransform for ReadDone {
 #[derive(Debug)]
 pub struct Sink {
     fd: Rc<OwnedFd>,
+    channel: Channel,
 }
 
 impl Sink {
-    pub(super) fn new(fd: OwnedFd) -> Sink {
-        Sink { fd: Rc::new(fd) }
+    pub(super) fn new(channel: Channel, fd: OwnedFd) -> Result<Sink, Errno> {
+        Ok(Sink {
+            fd: prepared(channel, fd)?,
+            channel,
+        })
     }
 
     /// Contract and cancel safety: [`super::Sink::write`].
     pub(super) async fn write(&mut self, data: Bytes, stop: &Stop) -> Write {
         loop {
-            let result = finish(self.submit(data.clone()), &self.fd, stop).await;
+            let result = match self.channel {
+                Channel::Pipe => finish(self.submit(data.clone()), &self.fd, stop).await,
+                Channel::Terminal => unistd::write(&*self.fd, &data),
+            };
+            if let Err(Errno::EAGAIN) = result
+                && self.channel == Channel::Terminal
+            {
+                let polled = wait(&self.fd, PollFlags::POLLOUT, stop).await;
+                match polled {
+                    _ if stop.is_requested() => return Write::Stopped,
+                    Ok(()) => continue,
+                    Err(errno) => return Write::Failed(errno),
+                }
+            }
             if let Err(Errno::ECANCELED | Errno::EINTR) = result
                 && stop.is_requested()
             {
                 return Write::Stopped;
             }
-            if let Some(write) = Write::of(result) {
+            if let Some(write) = Write::of(self.channel, result) {
                 return write;
             }
         }
@@ -202,6 +250,38 @@ impl OneshotOutputTransform for WriteDone {
         entry: cqueue::Entry,
     ) -> Self::Output {
         drop(lent.take_back());
+        outcome(&entry)
+    }
+}
+
+/// The descriptor as its operations need it.
+fn prepared(channel: Channel, fd: OwnedFd) -> Result<Rc<OwnedFd>, Errno> {
+    if channel == Channel::Terminal {
+        set_nonblocking(&fd)?;
+    }
+    Ok(Rc::new(fd))
+}
+
+/// Waits in the ring until `events` are there, or an error or a hang-up is, or `stop` is requested.
+async fn wait(fd: &Rc<OwnedFd>, events: PollFlags, stop: &Stop) -> Result<(), Errno> {
+    let events = u32::from(events.bits().cast_unsigned());
+    let entry = opcode::PollAdd::new(Fd(fd.as_raw_fd()), events).build();
+    let poll = UnsubmittedOneshot::new(Rc::clone(fd), PollDone, entry).submit();
+    match finish(poll, fd, stop).await {
+        // Also without a stop of ours: a cancellation by descriptor reaches whatever waits for the same file, and the two
+        // directions of a terminal are one. Whoever waited looks again.
+        Err(Errno::ECANCELED | Errno::EINTR) => Ok(()),
+        polled => polled.map(drop),
+    }
+}
+
+struct PollDone;
+
+impl OneshotOutputTransform for PollDone {
+    type Output = Result<usize, Errno>;
+    type StoredData = Rc<OwnedFd>;
+
+    fn transform_oneshot_output(self, _: Rc<OwnedFd>, entry: cqueue::Entry) -> Self::Output {
         outcome(&entry)
     }
 }

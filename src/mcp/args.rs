@@ -15,7 +15,9 @@ use crate::{
     config::limits::{
         CONTEXT_LINES, DEFAULT_OUTPUT_BYTES, IDLE_MS, MATCHES, MAX_COMMAND_ID_CHARS, MAX_GRACE_MS,
         MAX_PAGE_BYTES, MAX_RECORD_WAIT_MS, MAX_WAIT_MS, MIN_PAGE_BYTES, OUTPUT_BYTES, TIMEOUT_MS,
+        TTY_SIDE,
     },
+    screen::Size,
     supervisor::{follow::Place, handle::StartWait},
     view::find::FindLimits,
 };
@@ -36,6 +38,7 @@ type IdleMs = Bounded<{ *IDLE_MS.start() }, { *IDLE_MS.end() }>;
 type OutputBytes = Bounded<{ *OUTPUT_BYTES.start() as u64 }, { *OUTPUT_BYTES.end() as u64 }>;
 type ContextLines = Bounded<{ *CONTEXT_LINES.start() }, { *CONTEXT_LINES.end() }>;
 type Matches = Bounded<{ *MATCHES.start() }, { *MATCHES.end() }>;
+type TtySide = Bounded<{ *TTY_SIDE.start() }, { *TTY_SIDE.end() }>;
 type Cursor = Bounded<0, MAX_CURSOR>;
 type PageBytes = Bounded<{ MIN_PAGE_BYTES as u64 }, { MAX_PAGE_BYTES as u64 }>;
 
@@ -239,6 +242,29 @@ pub(super) struct Terminate {
     /// Time between SIGTERM and SIGKILL.
     #[serde(default = "default_grace")]
     pub(super) grace_ms: GraceMs,
+}
+
+/// Arguments of `terminal_resize`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resize {
+    /// From terminal_start.
+    pub(super) session_id: String,
+    /// Lines.
+    rows: TtySide,
+    /// Columns.
+    cols: TtySide,
+}
+
+impl Resize {
+    /// The size asked for.
+    pub(super) fn size(&self) -> Size {
+        let side = |Bounded(side): TtySide| u16::try_from(side).expect("bounded by its type");
+        Size {
+            rows: side(self.rows),
+            cols: side(self.cols),
+        }
+    }
 }
 
 fn full_page() -> PageBytes {

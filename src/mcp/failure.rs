@@ -139,6 +139,14 @@ impl From<Refusal> for Failure {
                 code,
                 format!("text holds {bytes} bytes, a write at most {max}; nothing was written, send it in parts"),
             ),
+            Refusal::NotATerminal => Self::new(
+                code,
+                "argument `session_id`: the session is not on a terminal; only commands whose profile has `tty` are",
+            ),
+            Refusal::LineTooLong { bytes, max } => Self::new(
+                code,
+                format!("a line of {bytes} bytes is more than the {max} that the terminal takes of a line; nothing was typed, use shorter lines"),
+            ),
             Refusal::InputBackpressure { accepted } => Self::new(
                 code,
                 format!("the process did not take the text in time; {accepted} bytes were accepted and stdin is closed now, so do not send it again to this session"),
@@ -231,6 +239,10 @@ fn start(error: SpawnError) -> &'static str {
         SpawnError::OutOfProcesses => {
             "out of processes, memory or descriptors; terminate sessions or retry later"
         }
+        SpawnError::NoTerminal(errno) => {
+            tracing::warn!(%errno, "the kernel gives no terminal");
+            "no terminal can be had: as many as the kernel allows are in use, or /dev/pts is missing; close sessions or retry later"
+        }
         SpawnError::NurseryGone => {
             "the part of this server that starts processes was killed; retry, then have the server restarted"
         }
@@ -274,6 +286,14 @@ mod tests {
                 Refusal::InputTooLarge { bytes: 2, max: 1 },
                 "INPUT_TOO_LARGE",
             ),
+            (
+                Refusal::LineTooLong {
+                    bytes: 5_000,
+                    max: 4_095,
+                },
+                "INPUT_TOO_LARGE",
+            ),
+            (Refusal::NotATerminal, "INVALID_ARGUMENT"),
             (
                 Refusal::InputBackpressure { accepted: 3 },
                 "INPUT_BACKPRESSURE",
@@ -323,6 +343,7 @@ mod tests {
             SpawnError::Busy,
             SpawnError::TooLarge,
             SpawnError::OutOfProcesses,
+            SpawnError::NoTerminal(Errno::ENOSPC),
             SpawnError::NurseryGone,
             SpawnError::Other(Errno::EIO),
         ] {

@@ -11,6 +11,7 @@ use crate::{
     arena::Stream,
     config::Results,
     mcp::{Settings, failure::Failure, wire},
+    screen::Size,
     session::snapshot::{Output, Reason, Snapshot},
     supervisor::handle::{Started, Written},
     text::rfc3339,
@@ -241,6 +242,30 @@ pub(super) fn written(session_id: &str, written: Written, layout: Results) -> Ca
         let (accepted, next) = (written.accepted, written.next_cursor);
         format!("{accepted} bytes accepted, next_cursor {next}")
     });
+    wire::result(body, summary, false)
+}
+
+#[derive(Serialize)]
+struct ResizedBody<'a> {
+    ok: bool,
+    session_id: &'a str,
+    #[serde(flatten)]
+    size: Size,
+}
+
+/// The result of a resize.
+pub(super) fn resized(session_id: &str, size: Size, layout: Results) -> CallToolResult {
+    let ok = true;
+    let body = body(
+        &ResizedBody {
+            ok,
+            session_id,
+            size,
+        },
+        96,
+    );
+    let Size { rows, cols } = size;
+    let summary = summary(layout, || format!("{rows} lines of {cols} columns"));
     wire::result(body, summary, false)
 }
 

@@ -255,6 +255,15 @@ pub(super) fn written() -> Value {
     })
 }
 
+/// A new size.
+pub(super) fn resized() -> Value {
+    json!({
+        "session_id": { "type": "string" },
+        "rows": count(),
+        "cols": count()
+    })
+}
+
 /// What a failed read carries.
 pub(super) fn cursors() -> Value {
     json!({ "base_cursor": count(), "next_cursor": count() })

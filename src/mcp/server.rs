@@ -112,6 +112,7 @@ impl Server {
             input: arguments.input,
             close_stdin: arguments.close_stdin,
             wait,
+            terminal: None,
         };
         let (begin, begun) = oneshot::channel();
         let start = self.handle.start(
@@ -247,6 +248,22 @@ impl Server {
             .terminate(session, grace, client, self.eof.cancelled());
         let snapshot = ended.await?;
         Ok(reply::snapshot(&snapshot, self.settings.results))
+    }
+
+    fn resize(&self, arguments: Option<&str>) -> Result<CallToolResult, Failure> {
+        let arguments: args::Resize = args::read(arguments)?;
+        let size = arguments.size();
+        self.handle.resize(&arguments.session_id, size)?;
+        Ok(reply::resized(
+            &arguments.session_id,
+            size,
+            self.settings.results,
+        ))
+    }
+
+    /// Whether a tool is listed.
+    fn has(&self, tool: &str) -> bool {
+        self.tools.iter().any(|listed| listed.name == tool)
     }
 
     /// A place among the calls that are in flight.
@@ -406,6 +423,7 @@ impl ServerHandler for Server {
             tools::WRITE => self.write(arguments, client(), &context.ct).await,
             tools::STATUS => self.status(arguments),
             tools::TERMINATE => self.terminate(arguments, client()).await,
+            tools::RESIZE if self.has(tools::RESIZE) => self.resize(arguments),
             other => {
                 let message = args::one_line(&format!("unknown tool: {other}"));
                 return Err(ErrorData::invalid_params(message, None));

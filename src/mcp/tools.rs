@@ -18,6 +18,8 @@ pub(super) const READ: &str = "terminal_read";
 pub(super) const WRITE: &str = "terminal_write";
 pub(super) const STATUS: &str = "terminal_status";
 pub(super) const TERMINATE: &str = "terminal_terminate";
+/// Listed when a profile has a terminal.
+pub(super) const RESIZE: &str = "terminal_resize";
 
 /// What a client is told about the whole server.
 pub(super) const INSTRUCTIONS: &str = "Runs approved commands as real processes. terminal_start with wait_ms: the answer has exit \
@@ -79,6 +81,21 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
         .with_title("End a session")
         .with_annotations(hints().read_only(false).destructive(true).idempotent(true)),
     ];
+    if settings
+        .profiles
+        .iter()
+        .any(|profile| profile.tty.is_some())
+    {
+        tools.push(
+            Tool::new(
+                RESIZE,
+                "Gives the terminal of a session, if it runs on one, another size.",
+                schema::input::<args::Resize>(),
+            )
+            .with_title("Resize a terminal")
+            .with_annotations(hints().read_only(false).destructive(false).idempotent(true)),
+        );
+    }
     // Without structuredContent there must be no output schema: clients refuse a result that lacks what was declared.
     if settings.results != Results::Text {
         for tool in &mut tools {
@@ -96,6 +113,7 @@ fn output_schema(tool: &str) -> Arc<JsonObject> {
     match tool {
         START => schema::output(&[schema::started()], json!({})),
         READ => schema::output(&[schema::page()], schema::cursors()),
+        RESIZE => schema::output(&[schema::resized().into()], json!({})),
         WRITE => schema::output(&[schema::written().into()], schema::uncertainty()),
         STATUS => schema::output(
             &[schema::snapshot().into(), schema::sessions().into()],

@@ -1,4 +1,5 @@
-//! The environment of a child: three fixed variables, then the Owner's, then the client's. Nothing of the server's.
+//! The environment of a child: three fixed variables, a fourth on a terminal, then the Owner's, then the client's. Nothing
+//! of the server's.
 
 use crate::config::{Profile, env_names, limits::MAX_CLIENT_ENV};
 
@@ -11,6 +12,15 @@ const BASE: [(&str, &str); 3] = [
     ("LC_ALL", "C.UTF-8"),
 ];
 
+/// What programs on a terminal are told of it: that its screen understands what xterm does, in 256 colours.
+const TERM: (&str, &str) = ("TERM", "xterm-256color");
+
+/// Fits an environment to a terminal. The size isn't in it: variables would go on telling it when it has changed.
+pub(super) fn on_terminal(env: &mut Vec<(String, String)>) {
+    env.retain(|(name, _)| !matches!(name.as_str(), "COLORTERM" | "COLUMNS" | "LINES"));
+    set(env, TERM.0, TERM.1);
+}
+
 /// The whole environment of a child of `profile`, one entry per name; of two values for a name the later counts,
 /// in the order base, profile, client.
 ///
@@ -19,6 +29,7 @@ const BASE: [(&str, &str); 3] = [
 pub fn child_env(
     profile: &Profile,
     client: &[(String, String)],
+    terminal: bool,
 ) -> Result<Vec<(String, String)>, EnvRefused> {
     if client.len() > MAX_CLIENT_ENV {
         return Err(EnvRefused::TooMany(client.len()));
@@ -30,6 +41,9 @@ pub fn child_env(
         .iter()
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .collect();
+    if terminal {
+        on_terminal(&mut env);
+    }
     for (name, value) in profile.env.iter().chain(client) {
         set(&mut env, name, value);
     }
@@ -63,6 +77,26 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    fn on_pipes(
+        profile: &Profile,
+        client: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, EnvRefused> {
+        child_env(profile, client, false)
+    }
+
+    #[test]
+    fn on_a_terminal_there_is_a_fourth_which_the_owner_may_replace() {
+        let names = |profile: &Profile| child_env(profile, &[], true).unwrap().pop();
+        assert_eq!(
+            names(&profile(&[], &[])),
+            Some(("TERM".to_owned(), "xterm-256color".to_owned()))
+        );
+        assert_eq!(
+            names(&profile(&[], &[("TERM", "dumb")])),
+            Some(("TERM".to_owned(), "dumb".to_owned()))
+        );
+    }
+
     fn profile(allowed_env: &[&str], env: &[(&str, &str)]) -> Profile {
         Profile {
             allowed_env: allowed_env.iter().map(|name| name.to_string()).collect(),
@@ -80,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_child_starts_from_exactly_three_variables() {
-        let env = child_env(&profile(&[], &[]), &[]).unwrap();
+        let env = on_pipes(&profile(&[], &[]), &[]).unwrap();
         assert_eq!(
             env,
             owned(&[
@@ -98,7 +132,7 @@ mod tests {
             &[("PATH", "/opt/bin"), ("HOME", "/srv"), ("MODE", "owner")],
         );
         assert_eq!(
-            child_env(
+            on_pipes(
                 &profile,
                 &owned(&[("MODE", "a"), ("LANG", "de_DE"), ("MODE", "b")])
             ),
@@ -116,7 +150,7 @@ mod tests {
     fn the_client_cannot_change_what_the_owner_fixed() {
         let profile = profile(&["OTHER"], &[("MODE", "owner")]);
         assert_eq!(
-            child_env(&profile, &owned(&[("MODE", "client")])),
+            on_pipes(&profile, &owned(&[("MODE", "client")])),
             Err(EnvRefused::NotApproved("MODE".into()))
         );
     }
@@ -140,17 +174,17 @@ mod tests {
         let profile = profile(&listed, &[]);
         for name in &listed[..11] {
             assert_eq!(
-                child_env(&profile, &owned(&[("SAFE_LABEL", "x"), (name, "x")])),
+                on_pipes(&profile, &owned(&[("SAFE_LABEL", "x"), (name, "x")])),
                 Err(EnvRefused::Denied(name.to_string()))
             );
         }
-        assert!(child_env(&profile, &owned(&[("SAFE_LABEL", "x")])).is_ok());
+        assert!(on_pipes(&profile, &owned(&[("SAFE_LABEL", "x")])).is_ok());
     }
 
     #[test]
     fn approval_is_for_the_exact_spelling() {
         assert_eq!(
-            child_env(&profile(&["Mode"], &[]), &owned(&[("MODE", "x")])),
+            on_pipes(&profile(&["Mode"], &[]), &owned(&[("MODE", "x")])),
             Err(EnvRefused::NotApproved("MODE".into()))
         );
     }
@@ -158,7 +192,7 @@ mod tests {
     #[test]
     fn a_value_with_a_nul_is_refused() {
         assert_eq!(
-            child_env(&profile(&["A"], &[]), &owned(&[("A", "x\0y")])),
+            on_pipes(&profile(&["A"], &[]), &owned(&[("A", "x\0y")])),
             Err(EnvRefused::NulInValue("A".into()))
         );
     }
@@ -170,8 +204,8 @@ mod tests {
         let profile = profile(&listed, &[]);
         let client: Vec<(String, String)> =
             names.iter().map(|n| (n.clone(), String::new())).collect();
-        assert_eq!(child_env(&profile, &client[..32]).unwrap().len(), 35);
-        assert_eq!(child_env(&profile, &client), Err(EnvRefused::TooMany(33)));
+        assert_eq!(on_pipes(&profile, &client[..32]).unwrap().len(), 35);
+        assert_eq!(on_pipes(&profile, &client), Err(EnvRefused::TooMany(33)));
     }
 
     proptest! {
@@ -187,7 +221,7 @@ mod tests {
             let refused = client.iter().any(|(name, value)| {
                 ["PATH", "MY_TOKEN"].contains(&name.as_str()) || !allowed.contains(name) || value.contains('\0')
             });
-            match child_env(&profile, &client) {
+            match on_pipes(&profile, &client) {
                 Err(_) => prop_assert!(refused),
                 Ok(env) => {
                     prop_assert!(!refused);

@@ -6,10 +6,12 @@
 mod cwd;
 mod env;
 mod executable;
+mod free;
 
 pub use cwd::{Directory, open_cwd};
 pub use env::child_env;
 pub use executable::vet_executable;
+pub use free::{find_program, inherited_cwd, inherited_env};
 
 /// Why a working directory was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

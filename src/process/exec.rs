@@ -104,6 +104,7 @@ struct Plan<'a> {
     /// With whether sockets are left.
     containment: Option<(BorrowedFd<'a>, bool)>,
     held: bool,
+    terminal: bool,
     keeper: i32,
     failed: Option<Failed>,
 }
@@ -127,6 +128,7 @@ pub(super) fn start(
         restrictions: body.restrictions(),
         containment: ruleset.map(|ruleset| (ruleset.as_fd(), body.sockets())),
         held: body.held(),
+        terminal: body.terminal(),
         keeper: nix::unistd::getpid().as_raw(),
         failed: None,
     };
@@ -221,6 +223,10 @@ fn prepare(plan: &Plan<'_>) -> Result<(), Errno> {
         // SAFETY: two integers. The sources lie above 2, since the keeper's 0 to 2 are taken, so none is overwritten
         // before its turn. What was on 0 to 2 is a copy of the keeper's own, which has no other owner here.
         Errno::result(unsafe { libc::dup2(fd, number) })?;
+    }
+    if plan.terminal {
+        // SAFETY: integers. The session is new, so it has no terminal yet, and 0 isn't to be taken from another session.
+        Errno::result(unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) })?;
     }
     restrict(plan.restrictions)?;
     if let Some((ruleset, sockets)) = plan.containment {

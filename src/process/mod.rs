@@ -41,6 +41,7 @@ mod request;
 pub(crate) mod scripted;
 mod spares;
 mod spawn;
+mod terminal;
 #[cfg(test)]
 pub(crate) mod testing;
 mod wait;
@@ -52,6 +53,7 @@ pub use nursery::{Nursery, Unfit};
 pub use prepare::{prepare, reap_strangers};
 pub use probe::{Offered, offered};
 pub use spawn::{Launch, Spawned, Watched, spawn};
+pub use terminal::{Mode, Terminal};
 
 /// Why a child could not be started; each variant has its own advice for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,8 @@ pub enum SpawnError {
     TooLarge,
     /// The process, memory or descriptor limit is reached.
     OutOfProcesses,
+    /// There are as many terminals as the kernel allows, or none at all.
+    NoTerminal(nix::errno::Errno),
     /// The nursery, or this start's keeper, was killed by somebody.
     NurseryGone,
     /// Any other kernel error.

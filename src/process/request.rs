@@ -3,7 +3,7 @@
 //! A block of 8-byte words in the machine's order, then the strings:
 //!
 //! ```text
-//! length of the block · restrictions · sockets · held · offsets of the arguments · 0 · offsets of the variables · 0 · strings, each
+//! length of the block · restrictions · sockets · held · terminal · offsets of the arguments · 0 · offsets of the variables · 0 · strings, each
 //! with its NUL
 //! ```
 //!
@@ -35,8 +35,10 @@ pub(super) const RESTRICTIONS: usize = 7;
 const SOCKETS: usize = 1 + RESTRICTIONS;
 /// The word that is not 0 for a child that is to be held before its first instruction.
 const HELD: usize = SOCKETS + 1;
+/// The word that is not 0 for a child whose descriptors are a terminal that is to be its own.
+const TERMINAL: usize = HELD + 1;
 /// Words before the first offset.
-const HEADER: usize = HELD + 1;
+const HEADER: usize = TERMINAL + 1;
 /// Stands for an absent restriction.
 const ABSENT: u64 = u64::MAX;
 
@@ -47,6 +49,7 @@ pub(super) fn encode(
     restrictions: &Restrictions,
     sockets: bool,
     held: bool,
+    terminal: bool,
 ) -> Vec<u8> {
     let offsets = arguments.len() + variables.len() + 2;
     let mut strings = (HEADER + offsets) * WORD;
@@ -79,6 +82,7 @@ pub(super) fn encode(
     }
     word(&mut body, usize::from(sockets));
     word(&mut body, usize::from(held));
+    word(&mut body, usize::from(terminal));
     for list in [arguments, variables] {
         for string in list {
             word(&mut body, strings);
@@ -193,8 +197,13 @@ impl Body {
         self.flag(HELD)
     }
 
+    /// Whether the child's standard input is a terminal that is to control its session.
+    pub(super) fn terminal(&self) -> bool {
+        self.flag(TERMINAL)
+    }
+
     fn flag(&self, index: usize) -> bool {
-        // SAFETY: both callers name a word of the header, which `receive` has seen to be there.
+        // SAFETY: all callers name a word of the header, which `receive` has seen to be there.
         unsafe { self.block.cast::<u64>().add(index).read() != 0 }
     }
 
@@ -273,14 +282,14 @@ mod tests {
 
         #[test]
         fn both_lists_arrive_as_they_were(arguments in any_strings(), variables in any_strings()) {
-            let body = through(&encode(&arguments, &variables, &Restrictions::default(), true, false)).unwrap().unwrap();
+            let body = through(&encode(&arguments, &variables, &Restrictions::default(), true, false, false)).unwrap().unwrap();
             prop_assert_eq!(strings(body.arguments()), arguments);
             prop_assert_eq!(strings(body.variables()), variables);
         }
 
         #[test]
         fn a_body_cut_anywhere_is_none(cut in 0_usize..60) {
-            let whole = encode(&[c"/bin/true".to_owned()], &[c"A=b".to_owned()], &Restrictions::default(), true, false);
+            let whole = encode(&[c"/bin/true".to_owned()], &[c"A=b".to_owned()], &Restrictions::default(), true, false, false);
             prop_assume!(cut < whole.len());
             prop_assert!(through(&whole[..cut]).unwrap().is_none());
         }
@@ -301,6 +310,7 @@ mod tests {
             &[],
             &Restrictions::default(),
             true,
+            false,
             false,
         ))
         .unwrap()

@@ -11,7 +11,7 @@ use std::{
     fs::{self, File},
     io::Read,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     },
     path::Path,
@@ -26,7 +26,7 @@ use nix::{
 };
 
 use super::{
-    Leader, Nursery, SpawnError,
+    Leader, Nursery, SpawnError, Terminal,
     descriptors::above_stderr,
     request,
     wire::{self, REPLY_BYTES, Received, Reply},
@@ -34,6 +34,8 @@ use super::{
 use crate::{
     config::{Pin, Restrictions, Sandbox, StdinKind},
     contain::{Containment, NotContained},
+    io::Channel,
+    screen::Size,
 };
 
 /// A child to be started, checked and in the form that the kernel takes.
@@ -46,6 +48,7 @@ pub struct Launch {
     pin: Option<Pin>,
     cwd: OwnedFd,
     stdin: StdinKind,
+    terminal: Option<Size>,
 }
 
 impl Launch {
@@ -85,6 +88,7 @@ impl Launch {
             pin: None,
             cwd,
             stdin,
+            terminal: None,
         })
     }
 }
@@ -101,6 +105,11 @@ impl Launch {
     /// The same launch of an executable that must be the one that is pinned, if one is.
     pub fn pinned(self, pin: Option<Pin>) -> Launch {
         Launch { pin, ..self }
+    }
+
+    /// The same launch on a terminal of this size instead of pipes, if one is given.
+    pub fn on_terminal(self, terminal: Option<Size>) -> Launch {
+        Launch { terminal, ..self }
     }
 
     /// The same launch in this sandbox, if there is one. Its paths are opened now.
@@ -127,7 +136,7 @@ impl Launch {
     }
 }
 
-/// A child that runs, and our ends of its pipes. All are close-on-exec and above descriptor 2.
+/// A child that runs, and our ends of its pipes, or of its terminal, for reading and for writing. All are close-on-exec and above descriptor 2.
 #[derive(Debug)]
 pub struct Spawned {
     /// The child, leader of its own process group.
@@ -136,8 +145,12 @@ pub struct Spawned {
     pub stdin: Option<OwnedFd>,
     /// What the child writes to descriptor 1.
     pub stdout: OwnedFd,
-    /// What the child writes to descriptor 2.
-    pub stderr: OwnedFd,
+    /// What the child writes to descriptor 2; absent on a terminal, where it is the same as 1.
+    pub stderr: Option<OwnedFd>,
+    /// What the three above are ends of.
+    pub channel: Channel,
+    /// Its terminal, if it has one.
+    pub terminal: Option<Terminal>,
     /// The leader's pidfd and its keeper's socket once more, for whoever waits for them: made here, so that a lack of
     /// descriptors fails the start and not the session. To be dropped with the leader: the keeper sees the end of its
     /// session when nobody holds its socket any more.
@@ -159,19 +172,10 @@ pub struct Watched {
 /// # Errors
 /// See [`SpawnError`]. Nothing is left then: no process, no descriptor; the keeper is gone a moment later.
 pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> {
-    let (stdin, child_stdin) = match launch.stdin {
-        StdinKind::Pipe => {
-            let (theirs, ours) = pipe()?;
-            (Some(ours), theirs)
-        }
-        StdinKind::Null => {
-            let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-            let null = open("/dev/null", flags, Mode::empty());
-            (None, null.map_err(resources)?)
-        }
+    let (ours, theirs) = match launch.terminal {
+        Some(size) => terminal(size)?,
+        None => pipes(launch.stdin)?,
     };
-    let (stdout, child_stdout) = pipe()?;
-    let (stderr, child_stderr) = pipe()?;
     let containment = launch.containment.as_ref();
     let held = launch.pin.is_some();
     let body = request::encode(
@@ -180,13 +184,10 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
         &launch.restrictions,
         containment.is_none_or(Containment::sockets),
         held,
+        launch.terminal.is_some(),
     );
-    let mut handover = vec![
-        launch.cwd.as_fd(),
-        child_stdin.as_fd(),
-        child_stdout.as_fd(),
-        child_stderr.as_fd(),
-    ];
+    let mut handover = vec![launch.cwd.as_fd()];
+    handover.extend(theirs.as_fds());
     handover.extend(containment.map(Containment::ruleset));
     let spares = nursery.spares();
     let keeper = spares.take().map_err(resources)?;
@@ -197,7 +198,7 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
         // ETOOMANYREFS, for one: the user has too many descriptors in flight. Nothing was sent.
         Err(errno) => return Err(resources(errno)),
     }
-    drop((child_stdin, child_stdout, child_stderr));
+    drop(theirs);
     let mut reply = [0; REPLY_BYTES];
     let mut received = Received::default();
     let length = match wire::receive(keeper.as_fd(), &mut reply, &mut received, 0) {
@@ -222,11 +223,20 @@ pub fn spawn(launch: &Launch, nursery: &Nursery) -> Result<Spawned, SpawnError> 
             }
             // Last, so that it takes no descriptor from this start.
             spares.refill();
+            let Ours {
+                stdin,
+                stdout,
+                stderr,
+                channel,
+                terminal,
+            } = ours;
             Ok(Spawned {
                 leader,
                 stdin,
                 stdout,
                 stderr,
+                channel,
+                terminal,
                 watched,
             })
         }
@@ -280,6 +290,74 @@ fn compare(leader: &Leader, pin: Pin, program: &CStr) -> Result<(), SpawnError> 
 fn duplicate(fd: &OwnedFd) -> Result<OwnedFd, SpawnError> {
     let copy = fd.try_clone();
     copy.map_err(|error| resources(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)))
+}
+
+/// Our ends, see [`Spawned`].
+struct Ours {
+    stdin: Option<OwnedFd>,
+    stdout: OwnedFd,
+    stderr: Option<OwnedFd>,
+    channel: Channel,
+    terminal: Option<Terminal>,
+}
+
+/// The child's ends.
+enum Theirs {
+    /// Its descriptors 0 to 2.
+    Each([OwnedFd; 3]),
+    /// One that is all three.
+    All(OwnedFd),
+}
+
+impl Theirs {
+    fn as_fds(&self) -> [BorrowedFd<'_>; 3] {
+        match self {
+            Theirs::Each(fds) => fds.each_ref().map(AsFd::as_fd),
+            Theirs::All(fd) => [fd.as_fd(); 3],
+        }
+    }
+}
+
+fn pipes(stdin: StdinKind) -> Result<(Ours, Theirs), SpawnError> {
+    let (stdin, child_stdin) = match stdin {
+        StdinKind::Pipe => {
+            let (theirs, ours) = pipe()?;
+            (Some(ours), theirs)
+        }
+        StdinKind::Null => {
+            let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+            let null = open("/dev/null", flags, Mode::empty());
+            (None, null.map_err(resources)?)
+        }
+    };
+    let (stdout, child_stdout) = pipe()?;
+    let (stderr, child_stderr) = pipe()?;
+    let ours = Ours {
+        stdin,
+        stdout,
+        stderr: Some(stderr),
+        channel: Channel::Pipe,
+        terminal: None,
+    };
+    Ok((
+        ours,
+        Theirs::Each([child_stdin, child_stdout, child_stderr]),
+    ))
+}
+
+fn terminal(size: Size) -> Result<(Ours, Theirs), SpawnError> {
+    let (terminal, theirs) = Terminal::open(size).map_err(|errno| match resources(errno) {
+        SpawnError::Other(errno) => SpawnError::NoTerminal(errno),
+        shortage => shortage,
+    })?;
+    let ours = Ours {
+        stdin: Some(terminal.duplicate().map_err(resources)?),
+        stdout: terminal.duplicate().map_err(resources)?,
+        stderr: None,
+        channel: Channel::Terminal,
+        terminal: Some(terminal),
+    };
+    Ok((ours, Theirs::All(theirs)))
 }
 
 /// (read end, write end), both close-on-exec and above descriptor 2.

@@ -45,7 +45,7 @@ pub(super) struct Surface {
 
 /// A line's number as the crate has it.
 pub(super) fn line(number: usize) -> Line {
-    Line(i32::try_from(number).expect("a screen has at most 1000 lines"))
+    Line(i32::try_from(number).expect("a screen has few lines"))
 }
 
 fn config(history: usize) -> Config {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use alacritty_terminal::term::TermMode;
+use serde::Serialize;
 
 use super::{
     answers,
@@ -12,8 +13,8 @@ use super::{
     tail::Tail,
 };
 
-/// A terminal's size in cells, 1 to 1000 each. (One of a single column is emulated with two.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A terminal's size in cells, 1 to [`Size::MAX_SIDE`] each. (One of a single column is emulated with two.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {
     /// Lines.
     pub rows: u16,
@@ -22,11 +23,14 @@ pub struct Size {
 }
 
 impl Size {
+    /// Most rows, and most columns.
+    pub const MAX_SIDE: u16 = 500;
+
     /// The nearest size that a terminal can have.
     fn possible(self) -> Size {
         Size {
-            rows: self.rows.clamp(1, 1000),
-            cols: self.cols.clamp(1, 1000),
+            rows: self.rows.clamp(1, Size::MAX_SIDE),
+            cols: self.cols.clamp(1, Size::MAX_SIDE),
         }
     }
 }

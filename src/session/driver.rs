@@ -4,6 +4,7 @@
 //! group, and the clock.
 
 use std::{
+    mem,
     rc::Rc,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -48,8 +49,8 @@ pub(super) struct Attached {
     pub(super) stdin: Option<Sink>,
     /// What the child writes to descriptor 1.
     pub(super) stdout: Source,
-    /// What the child writes to descriptor 2.
-    pub(super) stderr: Source,
+    /// What the child writes to descriptor 2; absent on a terminal.
+    pub(super) stderr: Option<Source>,
     /// Ready when the leader exits.
     pub(super) exit: Watch,
     /// Ready when the keeper has answered, or is gone.
@@ -62,10 +63,13 @@ impl Attached {
     /// # Errors
     /// The kernel's error when one of them can't be watched; the child is killed then.
     fn new(child: Spawned, backend: Backend) -> Result<Attached, Errno> {
+        let channel = child.channel;
+        let stdin = child.stdin.map(|fd| Sink::new(backend, channel, fd));
+        let stderr = child.stderr.map(|fd| Source::new(backend, channel, fd));
         Ok(Attached {
-            stdin: child.stdin.map(|fd| Sink::new(backend, fd)).transpose()?,
-            stdout: Source::new(backend, child.stdout)?,
-            stderr: Source::new(backend, child.stderr)?,
+            stdin: stdin.transpose()?,
+            stdout: Source::new(backend, channel, child.stdout)?,
+            stderr: stderr.transpose()?,
             exit: Watch::new(child.watched.exit)?,
             keeper: Watch::new(child.watched.keeper)?,
             leader: child.leader,
@@ -132,7 +136,7 @@ pub(super) async fn drive(
     };
     let pumps = (
         spawn_pump(Stream::Stdout, stdout),
-        spawn_pump(Stream::Stderr, stderr),
+        stderr.map(|stderr| spawn_pump(Stream::Stderr, stderr)),
     );
     if let Some(spool) = session.spool() {
         let spool = Arc::clone(spool);
@@ -155,6 +159,9 @@ pub(super) async fn drive(
         stop,
     };
     driver.watch(pumps, &exit, &keeper).await;
+    if let Some(tty) = driver.session.tty() {
+        tty.close();
+    }
     // The output has settled. What has left the group goes with `ending`, unless it may stay; an end that was asked for
     // is the end of all.
     if let Some(Ending {
@@ -201,12 +208,17 @@ struct Driver {
 impl Driver {
     async fn watch(
         &mut self,
-        pumps: (JoinHandle<PumpEnd>, JoinHandle<PumpEnd>),
+        pumps: (JoinHandle<PumpEnd>, Option<JoinHandle<PumpEnd>>),
         exit: &Watch,
         keeper: &Watch,
     ) {
         let session = Arc::clone(&self.session);
-        let drained = async { tokio::join!(pumps.0, pumps.1) };
+        let drained = async {
+            match pumps.1 {
+                Some(second) => tokio::join!(pumps.0, second).into(),
+                None => [pumps.0.await, Ok(PumpEnd::Eof)],
+            }
+        };
         tokio::pin!(drained);
         let (mut exit_seen, mut keeper_heard) = (false, false);
         loop {
@@ -248,10 +260,19 @@ impl Driver {
     }
 
     fn take_request(&mut self) -> Actions {
-        let Some(request) = self.session.state().end_request.take() else {
-            return Actions::default();
+        let (request, hang_up) = {
+            let mut state = self.session.state();
+            (state.end_request.take(), mem::take(&mut state.hang_up))
         };
         let leader = self.leader.as_ref();
+        if let Some(leader) = leader.filter(|_| hang_up) {
+            // One that is stopped is to hear of it.
+            leader.signal_group(Signal::SIGHUP).ok();
+            leader.signal_group(Signal::SIGCONT).ok();
+        }
+        let Some(request) = request else {
+            return Actions::default();
+        };
         self.life
             .end(request.reason, request.kill_at, Instant::now(), || {
                 leader.is_none_or(Leader::has_exited)
@@ -314,14 +335,8 @@ impl Driver {
         }
     }
 
-    fn pumps_ended(
-        &mut self,
-        ends: &(
-            Result<PumpEnd, tokio::task::JoinError>,
-            Result<PumpEnd, tokio::task::JoinError>,
-        ),
-    ) {
-        let whole = matches!(ends, (Ok(PumpEnd::Eof), Ok(PumpEnd::Eof)));
+    fn pumps_ended(&mut self, ends: &[Result<PumpEnd, tokio::task::JoinError>; 2]) {
+        let whole = matches!(ends, [Ok(PumpEnd::Eof), Ok(PumpEnd::Eof)]);
         self.drained = Some(if whole {
             Output::Complete
         } else {

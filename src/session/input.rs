@@ -1,5 +1,8 @@
 //! The writes of one session: one after the other, in the order in which they were queued, each whole or ended aloud.
 //!
+//! On a terminal a write is typed, and so is the end of input, which ends the input of whoever reads at the time: it stays
+//! open for the next.
+//!
 //! Owns the child's stdin. Every way in which it closes passes through here, so that a write's `accepted` count is
 //! exactly what the pipe took.
 
@@ -16,12 +19,19 @@ use tokio::{
 
 use crate::{
     io::{Sink, Stop, Write},
-    session::{Session, snapshot::Status},
+    process::Mode,
+    session::{
+        Session,
+        snapshot::Status,
+        tty::{MAX_LINE, Typed},
+    },
 };
 
 /// How long a write may take from the moment that its turn came. A pipe that stays full that long belongs to a
 /// program that doesn't read; waiting on would block the writes behind it for ever.
 pub const TURN: Duration = Duration::from_millis(1_000);
+/// What a terminal takes for the end of input where it doesn't say: ^D.
+const END_OF_FILE: u8 = 4;
 
 /// One write, waiting for its turn.
 #[derive(Debug)]
@@ -56,6 +66,11 @@ pub enum WriteEnd {
         /// See the enum.
         accepted: usize,
     },
+    /// The text has a line that the terminal would cut; nothing of it was typed.
+    LineTooLong {
+        /// Bytes of the line.
+        bytes: usize,
+    },
     /// Stdin is closed, by either side.
     Closed {
         /// See the enum.
@@ -77,6 +92,7 @@ pub async fn run(
     mut sink: Option<Sink>,
     mut jobs: mpsc::Receiver<WriteJob>,
 ) {
+    let mut typed = Typed::default();
     loop {
         let job = tokio::select! {
             biased;
@@ -87,7 +103,7 @@ pub async fn run(
             },
         };
         if let Some(job) = job {
-            let end = take_turn(&session, &mut sink, job.text, job.close).await;
+            let end = take_turn(&session, &mut sink, &mut typed, job.text, job.close).await;
             // A caller that was cancelled doesn't listen; what it did stands in the session's state.
             job.reply.send(end).ok();
         }
@@ -111,6 +127,7 @@ pub async fn run(
 async fn take_turn(
     session: &Session,
     sink: &mut Option<Sink>,
+    typed: &mut Typed,
     text: Bytes,
     close: bool,
 ) -> WriteEnd {
@@ -131,7 +148,20 @@ async fn take_turn(
         return WriteEnd::Closed { accepted: 0 };
     };
     let length = text.len();
-    let (accepted, cut) = write_all(session, pipe, text).await;
+    let on_terminal = session.tty().is_some();
+    if let Some(mode) = mode(session) {
+        let bytes = typed.longest(&text);
+        if mode.canonical && bytes > MAX_LINE {
+            return WriteEnd::LineTooLong { bytes };
+        }
+    }
+    typed.took(&text);
+    let (accepted, mut cut) = write_all(session, pipe, text).await;
+    if on_terminal && close && cut.is_none() {
+        let end = typed.end_of_file(mode(session).map_or(END_OF_FILE, |mode| mode.end_of_file));
+        typed.took(&end);
+        cut = write_all(session, pipe, end.into()).await.1;
+    }
     let mut state = session.state();
     if accepted > 0 {
         state.last_activity = SystemTime::now();
@@ -139,7 +169,7 @@ async fn take_turn(
     match cut {
         None => {
             debug_assert_eq!(accepted, length);
-            state.stdin_closed |= close;
+            state.stdin_closed |= close && !on_terminal;
             WriteEnd::Done {
                 accepted,
                 stdin_closed: state.stdin_closed,
@@ -167,6 +197,10 @@ async fn take_turn(
             }
         }
     }
+}
+
+fn mode(session: &Session) -> Option<Mode> {
+    session.tty()?.line()?.mode().ok()
 }
 
 /// Why a write ended before its last byte.

@@ -10,6 +10,7 @@
 //! - `io_thread` is what the sessions of that thread share
 //! - `input` makes the writes, one after the other
 //! - `spooler` moves text that memory has no room for into files
+//! - `tty` is its terminal, where it has one: the line and the screen
 //! - `state` is what the mutex holds; `snapshot` what is shown of it
 //! - `simulation` (tests) plays whole sessions against scripts and a naive model
 
@@ -24,5 +25,6 @@ mod simulation;
 pub mod snapshot;
 pub mod spooler;
 mod state;
+pub mod tty;
 
 pub use state::{EndRequest, Session, Spooling, State};

@@ -75,6 +75,7 @@ pub async fn run(
     };
     drop(large_pipe);
     if let Some(left_over) = decoder.finish() {
+        draw(&session, Some(left_over), "");
         let mut state = session.state();
         append_char(&mut state.log, stream, left_over);
         drop(state);
@@ -106,6 +107,8 @@ fn take_in(
         return reuse(block);
     }
     let count = code_points(text);
+    // Before the text is there to be read: whoever is woken by it looks at the screen too.
+    draw(session, head, text);
     let now = SystemTime::now();
     let mut state = session.state();
     if let Some(head) = head {
@@ -131,6 +134,24 @@ fn take_in(
     match next {
         Some(block) => reuse(block),
         None => thread.slab.take(),
+    }
+}
+
+/// Has the terminal's screen, if there is one, take in what came. What the terminal has to say to it is typed.
+fn draw(session: &Session, head: Option<char>, text: &str) {
+    let Some(tty) = session.tty() else {
+        return;
+    };
+    let mut replies = Vec::new();
+    {
+        let mut screen = tty.screen();
+        if let Some(head) = head {
+            screen.feed(head.encode_utf8(&mut [0; 4]), &mut replies);
+        }
+        screen.feed(text, &mut replies);
+    }
+    if !replies.is_empty() {
+        session.reply(replies);
     }
 }
 

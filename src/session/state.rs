@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
 
@@ -18,6 +18,7 @@ use crate::{
     session::{
         input::WriteJob,
         snapshot::{Output, Reason, Snapshot, Status},
+        tty::Tty,
     },
     spool::{SpoolState, Spooled},
 };
@@ -58,6 +59,8 @@ pub struct State {
     pub ended: Option<SystemTime>,
     /// Not yet taken up by the driver.
     pub end_request: Option<EndRequest>,
+    /// A wish that the group hears that its terminal is gone; not yet taken up by the driver.
+    pub hang_up: bool,
 }
 
 /// Where a session's text goes that memory has no room for.
@@ -97,18 +100,21 @@ pub struct Session {
     /// Woken when text has gone to the spool, or won't go there any more.
     pub(crate) spool_moved: Notify,
     spooling: Option<Spooling>,
+    tty: Option<Tty>,
     writes: mpsc::Sender<WriteJob>,
 }
 
 impl Session {
     /// A session whose child `pid` has just been started. `writes` leads to its input writer. With `spooling` a
-    /// [`spooler`](super::spooler) is to run beside its pumps.
+    /// [`spooler`](super::spooler) is to run beside its pumps. With `tty` the child is on that terminal.
+    #[expect(clippy::too_many_arguments, reason = "one caller, who has them all")]
     pub fn new(
         id: String,
         command_id: String,
         pid: i32,
         mut log: RecordLog,
         spooling: Option<Spooling>,
+        tty: Option<Tty>,
         stdin_closed: bool,
         writes: mpsc::Sender<WriteJob>,
     ) -> Self {
@@ -134,6 +140,7 @@ impl Session {
                 output_bytes: 0,
                 ended: None,
                 end_request: None,
+                hang_up: false,
             }),
             changed: Notify::new(),
             end_requested: Notify::new(),
@@ -141,6 +148,7 @@ impl Session {
             spool_wanted: Notify::new(),
             spool_moved: Notify::new(),
             spooling,
+            tty,
             writes,
         }
     }
@@ -248,6 +256,17 @@ impl Session {
         }
     }
 
+    /// Its terminal, if it is on one.
+    pub fn tty(&self) -> Option<&Tty> {
+        self.tty.as_ref()
+    }
+
+    /// Has its group get SIGHUP. Harmless on a final session.
+    pub fn hang_up(&self) {
+        self.state().hang_up = true;
+        self.end_requested.notify_one();
+    }
+
     /// Resolves once no more output comes.
     ///
     /// # Cancel safety
@@ -306,6 +325,17 @@ impl Session {
     /// Puts a write in the queue, at once. Gives it back when the writer is gone or the queue is full.
     pub fn enqueue(&self, job: WriteJob) -> Result<(), mpsc::error::TrySendError<WriteJob>> {
         self.writes.try_send(job)
+    }
+
+    /// Types what the terminal answers to its program. Where the queue is full nothing is typed: a program that asks so much
+    /// without reading gets no answer.
+    pub fn reply(&self, text: Vec<u8>) {
+        let job = WriteJob {
+            text: text.into(),
+            close: false,
+            reply: oneshot::channel().0,
+        };
+        self.enqueue(job).ok();
     }
 
     /// A write was cancelled: what the child has of it is not known, so its input ends here.

@@ -19,6 +19,7 @@ use crate::{
         input::{WriteEnd, WriteJob},
         lifecycle::DEFAULT_GRACE,
         snapshot::{Reason, Snapshot},
+        tty::MAX_LINE,
     },
     spool::Store,
     supervisor::{
@@ -36,10 +37,12 @@ mod changes;
 mod readings;
 mod starts;
 mod tail;
+mod terminals;
 
 pub use changes::Changes;
 pub use readings::{FindReading, Glance, PlainReading};
-pub use starts::{StartRequest, StartWait, Started};
+pub use starts::{StartRequest, StartWait, Started, TerminalRequest};
+pub use terminals::{Line, Piece};
 
 /// What a write came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,6 +319,10 @@ async fn await_write(
         }),
         WriteEnd::Backpressure { accepted } => Err(Refusal::InputBackpressure { accepted }),
         WriteEnd::Uncertain { accepted } => Err(Refusal::InputUncertain { accepted }),
+        WriteEnd::LineTooLong { bytes } => Err(Refusal::LineTooLong {
+            bytes,
+            max: MAX_LINE,
+        }),
         WriteEnd::Closed { accepted } => Err(Refusal::StdinClosed { accepted }),
         WriteEnd::NotRunning { accepted } => Err(Refusal::SessionNotRunning { accepted }),
     }

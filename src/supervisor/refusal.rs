@@ -138,6 +138,15 @@ pub enum Refusal {
         /// The configured `max_input_bytes`.
         max: usize,
     },
+    /// The session is on pipes.
+    NotATerminal,
+    /// The text has a line that the terminal, in canonical mode, would cut; nothing was typed.
+    LineTooLong {
+        /// Bytes of the line, with what was typed of it before.
+        bytes: usize,
+        /// Bytes that a line may have.
+        max: usize,
+    },
     /// The child did not take the write in time; stdin is closed now.
     InputBackpressure {
         /// Bytes that the pipe took.
@@ -187,12 +196,12 @@ impl Refusal {
             Refusal::SessionNotRunning { .. } => Code::SessionNotRunning,
             Refusal::CursorExpired { .. } => Code::CursorExpired,
             Refusal::InvalidCursor { .. } => Code::InvalidCursor,
-            Refusal::InputTooLarge { .. } => Code::InputTooLarge,
+            Refusal::InputTooLarge { .. } | Refusal::LineTooLong { .. } => Code::InputTooLarge,
             Refusal::InputBackpressure { .. } => Code::InputBackpressure,
             Refusal::InputUncertain { .. } => Code::InputUncertain,
             Refusal::StdinClosed { .. } => Code::StdinClosed,
             Refusal::ShuttingDown => Code::ShuttingDown,
-            Refusal::Pattern { .. } => Code::InvalidArgument,
+            Refusal::Pattern { .. } | Refusal::NotATerminal => Code::InvalidArgument,
             Refusal::TooManyWaits => Code::TooManyCalls,
             Refusal::Internal(_) => Code::Internal,
         }

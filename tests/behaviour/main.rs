@@ -48,6 +48,7 @@ mod start_faults;
 mod start_policy;
 mod streams;
 mod subscriptions;
+mod terminals;
 mod unprivileged;
 mod waiting;
 mod waits_cut;

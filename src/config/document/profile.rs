@@ -9,7 +9,7 @@ use super::{
 use crate::config::finding::Findings;
 
 /// The fields of a profile.
-pub(in crate::config) const PROFILE_FIELDS: [&str; 13] = [
+pub(in crate::config) const PROFILE_FIELDS: [&str; 14] = [
     "argv",
     "allowed_env",
     "description",
@@ -23,6 +23,7 @@ pub(in crate::config) const PROFILE_FIELDS: [&str; 13] = [
     "umask",
     "sha256",
     "sandbox",
+    "tty",
 ];
 
 /// The fields of a profile's `limits`.
@@ -36,6 +37,9 @@ pub(in crate::config) const LIMITS_FIELDS: [&str; 5] = [
 
 /// The fields of a profile's `sandbox`.
 pub(in crate::config) const SANDBOX_FIELDS: [&str; 3] = ["read", "write", "network"];
+
+/// The fields of a profile's `tty`.
+pub(in crate::config) const TTY_FIELDS: [&str; 2] = ["rows", "cols"];
 
 /// The fields of one profile.
 #[derive(Debug, Default)]
@@ -53,6 +57,7 @@ pub(in crate::config) struct DraftProfile {
     pub(in crate::config) umask: Field<String>,
     pub(in crate::config) sha256: Field<String>,
     pub(in crate::config) sandbox: Field<DraftSandbox>,
+    pub(in crate::config) tty: Field<DraftTty>,
 }
 
 /// The fields of a profile's `limits`. An absent object is one without fields.
@@ -71,6 +76,13 @@ pub(in crate::config) struct DraftSandbox {
     pub(in crate::config) read: Field<Strings>,
     pub(in crate::config) write: Field<Strings>,
     pub(in crate::config) network: Field<bool>,
+}
+
+/// The fields of a profile's `tty`.
+#[derive(Debug, Default)]
+pub(in crate::config) struct DraftTty {
+    pub(in crate::config) rows: Field<u64>,
+    pub(in crate::config) cols: Field<u64>,
 }
 
 /// One member of `commands`. `None` when it is no object.
@@ -105,6 +117,7 @@ pub(super) fn profile(
             "umask" => draft.umask = string(value, path, findings),
             "sha256" => draft.sha256 = string(value, path, findings),
             "sandbox" => draft.sandbox = sandbox(value, path, findings),
+            "tty" => draft.tty = tty(value, path, findings),
             _ => unknown(&path, member, &PROFILE_FIELDS, findings),
         }
     }
@@ -144,6 +157,27 @@ fn sandbox(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Fiel
             "write" => draft.write = strings(value, path, findings),
             "network" => draft.network = boolean(value, path, findings),
             _ => unknown(&path, member, &SANDBOX_FIELDS, findings),
+        }
+    }
+    Field::Given(At {
+        value: draft,
+        path,
+        offset: Some(object.range.start),
+    })
+}
+
+fn tty(value: &Value<'_>, path: String, findings: &mut Findings<'_>) -> Field<DraftTty> {
+    let Value::Object(object) = value else {
+        wrong_type(value, &path, "an object", findings);
+        return Field::Broken;
+    };
+    let mut draft = DraftTty::default();
+    for (path, member) in members(object, &path, findings) {
+        let value = &member.value;
+        match member.name.as_str() {
+            "rows" => draft.rows = integer(value, path, findings),
+            "cols" => draft.cols = integer(value, path, findings),
+            _ => unknown(&path, member, &TTY_FIELDS, findings),
         }
     }
     Field::Given(At {

@@ -6,7 +6,8 @@
 use super::{
     Config, Depth, JobLimits, Profile, Restrictions, Results, Sandbox, StdinKind,
     document::{
-        At, Draft, DraftLimits, DraftProfile, DraftSandbox, DraftSpool, Field, Members, Strings,
+        At, Draft, DraftLimits, DraftProfile, DraftSandbox, DraftSpool, DraftTty, Field, Members,
+        Strings,
     },
     env_names,
     finding::{Findings, one_line, quoted},
@@ -22,6 +23,7 @@ mod numbers;
 mod profiles;
 mod sandbox;
 mod spool;
+mod tty;
 
 use audit_log::audit_log;
 use directories::{absolute, allowed_roots, directory_inside};

@@ -11,6 +11,7 @@ use super::{
     numbers::{named, within},
     one_line, optional, quoted, required,
     sandbox::sandbox,
+    tty::tty,
 };
 
 pub(super) fn commands(
@@ -65,6 +66,7 @@ pub(super) fn profile(
     let nice = number(draft.nice, &limits::NICE, findings);
     let umask = optional(draft.umask, |at| umask(&at, findings));
     let sandbox = sandbox(draft.sandbox, program.as_ref(), findings);
+    let tty = tty(draft.tty, stdin, findings);
     Some(Profile {
         id: id_is_good.then_some(id)?,
         argv: argv?,
@@ -82,6 +84,7 @@ pub(super) fn profile(
         },
         sha256: sha256?,
         sandbox: sandbox?,
+        tty: tty?,
     })
 }
 

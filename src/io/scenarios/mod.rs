@@ -10,7 +10,8 @@ use nix::{
 };
 
 use super::{
-    Backend, READ_BYTES, Read, Runtime, Sink, Source, Stop, Timer, Watch, Write, probe, scripted,
+    Backend, Channel, READ_BYTES, Read, Runtime, Sink, Source, Stop, Timer, Watch, Write, probe,
+    scripted,
 };
 use crate::arena::{Block, Slab};
 
@@ -50,7 +51,7 @@ fn each_backend_is_the_one_that_was_asked_for() {
     let before = rings();
     on_each(async |backend| {
         let (read, write) = pipe();
-        let mut source = Source::new(backend, read).unwrap();
+        let mut source = Source::new(backend, Channel::Pipe, read).unwrap();
         let nonblocking =
             fcntl(source.descriptor().unwrap(), FcntlArg::F_GETFL).unwrap() & libc::O_NONBLOCK != 0;
         assert_eq!(nonblocking, backend == Backend::Epoll);
@@ -138,7 +139,7 @@ fn dropping_a_runtime_with_reads_in_flight_returns() {
         let (read, write) = pipe();
         runtime.block_on(async {
             tokio::task::spawn_local(async move {
-                let mut source = Source::new(backend, read).unwrap();
+                let mut source = Source::new(backend, Channel::Pipe, read).unwrap();
                 source.read(block(), &Stop::new()).await
             });
             tokio::task::yield_now().await;

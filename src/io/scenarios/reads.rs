@@ -81,7 +81,7 @@ proptest! {
         on_each(async |backend| {
             let (read, write) = pipe();
             let thread = writer(write, pieces.clone());
-            let mut source = Source::new(backend, read).unwrap();
+            let mut source = Source::new(backend, Channel::Pipe, read).unwrap();
             let (got, end) = drain(&mut source, &Stop::new()).await;
             assert_eq!(end, Read::Eof);
             assert!(got == all);
@@ -105,7 +105,10 @@ fn packets_of_a_child_that_set_o_direct_come_one_by_one_and_all() {
         for packet in [b"one", b"two", b"six"] {
             assert_eq!(nix::unistd::write(&write, packet), Ok(3));
         }
-        let (stop, mut source) = (Stop::new(), Source::new(backend, read).unwrap());
+        let (stop, mut source) = (
+            Stop::new(),
+            Source::new(backend, Channel::Pipe, read).unwrap(),
+        );
         let mut memory = block();
         // The write end stays open and quiet: after the first short read no further edge comes.
         for packet in [b"one", b"two", b"six"] {
@@ -130,7 +133,10 @@ fn good_pieces_are_gathered_into_one_block_and_small_ones_are_not() {
             assert_eq!(nix::unistd::write(&write, packet), Ok(packet.len()));
         }
         drop(write);
-        let (stop, mut source) = (Stop::new(), Source::new(backend, read).unwrap());
+        let (stop, mut source) = (
+            Stop::new(),
+            Source::new(backend, Channel::Pipe, read).unwrap(),
+        );
         let (first, memory) = source.read(block(), &stop).await;
         let (head, last) = all.split_at(3 * PACKET + 81);
         assert_eq!(
@@ -150,7 +156,7 @@ fn good_pieces_are_gathered_into_one_block_and_small_ones_are_not() {
 fn an_idle_read_stops_and_the_source_reads_on_afterwards() {
     on_each(async |backend| {
         let (read, write) = pipe();
-        let mut source = Source::new(backend, read).unwrap();
+        let mut source = Source::new(backend, Channel::Pipe, read).unwrap();
         let stop = Stop::new();
         let request = stop.clone();
         let task = tokio::task::spawn_local(async move { request.request() });
@@ -189,7 +195,7 @@ fn thousands_of_stops_race_with_data_and_no_byte_is_lost() {
     const ROUNDS: usize = 4000;
     on_each(async |backend| {
         let (read, write) = pipe();
-        let mut source = Source::new(backend, read).unwrap();
+        let mut source = Source::new(backend, Channel::Pipe, read).unwrap();
         let expected = pattern(ROUNDS * 3);
         // One write for each read, made while that read is being submitted, waits or is being cancelled.
         let reads = Arc::new(AtomicUsize::new(0));
@@ -253,7 +259,7 @@ fn a_stop_that_meets_a_write_in_the_other_task_loses_nothing() {
     on_each(async |backend| {
         let (read, write) = pipe();
         let write = Rc::new(write);
-        let mut source = Source::new(backend, read).unwrap();
+        let mut source = Source::new(backend, Channel::Pipe, read).unwrap();
         let (mut memory, mut sent, mut got, mut races) = (block(), Vec::new(), Vec::new(), [0, 0]);
         for round in 0..3000usize {
             let piece = round.to_le_bytes();
@@ -290,7 +296,7 @@ fn a_pipe_with_much_to_read_does_not_keep_another_from_its_byte() {
     on_each(async |backend| {
         let flood = |taken: Rc<Cell<usize>>| {
             let (read, write) = pipe();
-            let mut source = Source::new(backend, read).unwrap();
+            let mut source = Source::new(backend, Channel::Pipe, read).unwrap();
             source.set_pipe_size(FULL).unwrap();
             assert_eq!(nix::unistd::write(&write, &pattern(FULL)), Ok(FULL));
             drop(write);
@@ -307,7 +313,7 @@ fn a_pipe_with_much_to_read_does_not_keep_another_from_its_byte() {
         let (first, last) = (Rc::<Cell<usize>>::default(), Rc::<Cell<usize>>::default());
         // Registered and spawned between the two, so that one of them has its turn before it, whichever way turns go.
         let before = flood(Rc::clone(&first));
-        let mut source = Source::new(backend, quiet).unwrap();
+        let mut source = Source::new(backend, Channel::Pipe, quiet).unwrap();
         let byte = tokio::task::spawn_local({
             let floods = [Rc::clone(&first), Rc::clone(&last)];
             async move {
@@ -333,7 +339,7 @@ fn the_pipe_grows_while_data_is_in_it() {
     on_each(async |backend| {
         let (read, write) = pipe();
         assert_eq!(nix::unistd::write(&write, &pattern(60_000)), Ok(60_000));
-        let mut source = Source::new(backend, read).unwrap();
+        let mut source = Source::new(backend, Channel::Pipe, read).unwrap();
         source.set_pipe_size(256 * 1024).unwrap();
         assert_eq!(fcntl(&write, FcntlArg::F_GETPIPE_SZ), Ok(256 * 1024));
         assert_eq!(source.set_pipe_size(4096), Err(Errno::EBUSY));
@@ -350,7 +356,7 @@ fn a_paused_source_loses_nothing_and_is_woken_again() {
     on_each(async |backend| {
         let (read, write) = pipe();
         let mut write = File::from(write);
-        let mut source = Source::new(backend, read).unwrap();
+        let mut source = Source::new(backend, Channel::Pipe, read).unwrap();
         let mut timer = Timer::new(backend);
         let stop = Stop::new();
         let mut memory = block();

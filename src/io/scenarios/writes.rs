@@ -10,7 +10,7 @@ use super::*;
 fn a_write_counts_exactly_what_the_pipe_took() {
     on_each(async |backend| {
         let (read, write) = pipe();
-        let mut sink = Sink::new(backend, write).unwrap();
+        let mut sink = Sink::new(backend, Channel::Pipe, write).unwrap();
         let stop = Stop::new();
         let data = Bytes::from(pattern(1 << 20));
         let reader = std::thread::spawn(move || {
@@ -38,7 +38,7 @@ fn a_write_counts_exactly_what_the_pipe_took() {
 fn a_full_pipe_stops_with_an_exact_count() {
     on_each(async |backend| {
         let (read, write) = pipe();
-        let mut sink = Sink::new(backend, write).unwrap();
+        let mut sink = Sink::new(backend, Channel::Pipe, write).unwrap();
         let stop = Stop::new();
         let request = stop.clone();
         let mut rest = Bytes::from(pattern(1 << 20));
@@ -68,7 +68,7 @@ fn a_full_pipe_stops_with_an_exact_count() {
 fn a_reader_that_goes_away_ends_a_blocked_write_and_later_ones() {
     on_each(async |backend| {
         let (read, write) = pipe();
-        let mut sink = Sink::new(backend, write).unwrap();
+        let mut sink = Sink::new(backend, Channel::Pipe, write).unwrap();
         let stop = Stop::new();
         let closing = tokio::task::spawn_local({
             let full = fcntl(&read, FcntlArg::F_GETPIPE_SZ).unwrap();

@@ -88,7 +88,7 @@ fn the_three_pipes_lead_to_the_child() {
     stdin.write_all("päng\nrest".as_bytes()).unwrap();
     drop(stdin);
     assert_eq!(read_to_end(spawned.stdout), "out päng\nrest");
-    assert_eq!(read_to_end(spawned.stderr), "err päng\n");
+    assert_eq!(read_to_end(spawned.stderr.unwrap()), "err päng\n");
 }
 
 #[test]
@@ -261,6 +261,8 @@ fn our_ends_lie_above_stderr_even_when_0_to_2_are_free() {
             stdin,
             stdout,
             stderr,
+            channel: _,
+            terminal: _,
             watched: _,
         } = super::spawn(
             &launch_in(&["/bin/ls", "/proc/self/fd"], root(), StdinKind::Pipe),
@@ -270,7 +272,7 @@ fn our_ends_lie_above_stderr_even_when_0_to_2_are_free() {
         let numbers = [
             stdin.unwrap().as_raw_fd(),
             stdout.as_raw_fd(),
-            stderr.as_raw_fd(),
+            stderr.unwrap().as_raw_fd(),
         ];
         let distinct = numbers.into_iter().collect::<BTreeSet<_>>();
         let listing = read_to_end(stdout);

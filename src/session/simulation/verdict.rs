@@ -229,6 +229,7 @@ fn check_input(world: &World, end: &Snapshot) {
                 closed = true;
                 accepted
             }
+            WriteEnd::LineTooLong { .. } => panic!("a pipe has no lines"),
             WriteEnd::NotRunning { accepted } => {
                 assert!(answered >= ending, "not running, but nobody had ended it");
                 accepted

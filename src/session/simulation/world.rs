@@ -106,6 +106,7 @@ async fn play_in_time(plan: Plan) -> usize {
         i32::MAX,
         RecordLog::new(slab.clone(), plan.budget),
         None,
+        None,
         plan.stdin.is_none(),
         writes,
     ));
@@ -151,7 +152,7 @@ async fn play_in_time(plan: Plan) -> usize {
             .stdin
             .map(|(room, reader)| Sink::Scripted(scripted::Sink::new(room, reader, witness(None)))),
         stdout: source(plan.stdout, Stream::Stdout),
-        stderr: source(plan.stderr, Stream::Stderr),
+        stderr: Some(source(plan.stderr, Stream::Stderr)),
         exit: Watch::scripted(exit.clone()),
         keeper: Watch::scripted(keeper.clone()),
     };

@@ -44,7 +44,7 @@ fn place(when_slow: WhenSlow) -> Place {
     };
     let log = RecordLog::new(slab.clone(), BUDGET);
     let (id, command) = ("id".to_owned(), "job".to_owned());
-    let session = Session::new(id, command, 1, log, Some(spooling), true, writes);
+    let session = Session::new(id, command, 1, log, Some(spooling), None, true, writes);
     Place {
         _dir: dir,
         session: Arc::new(session),

@@ -14,18 +14,25 @@ use crate::{
     arena::{Budget, RecordLog},
     audit::Client,
     config::{Profile, StdinKind, limits},
-    policy::{Directory, child_env, open_cwd, vet_executable},
+    policy::{
+        Directory, child_env, find_program, inherited_cwd, inherited_env, open_cwd, vet_executable,
+    },
     process::{Launch, SpawnError, Spawned, spawn},
+    screen::{Screen, Size},
     session::{
         Session,
         lifecycle::DEFAULT_GRACE,
         snapshot::{Reason, Snapshot},
+        tty::Tty,
     },
     supervisor::{
         engine::Adoption, follow, launchers::NoResult, refusal::Refusal, trail::StartTrail,
     },
     view::excerpt::{Excerpt, head_limits},
 };
+
+/// Longer than any machine is up.
+const NO_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 
 /// What a client asks to be started. Already of the right types; not yet checked against the policy.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +53,20 @@ pub struct StartRequest {
     pub close_stdin: bool,
     /// Don't answer before the session has ended, or this is over.
     pub wait: Option<StartWait>,
+    /// For a session on a terminal that doesn't go by the profile alone.
+    pub terminal: Option<TerminalRequest>,
+}
+
+/// What is asked of a terminal. Such a session has no lifetime, unless its profile names one.
+#[derive(Clone, Debug)]
+pub struct TerminalRequest {
+    /// Its size; the profile's, or 24 lines of 80 columns, when absent.
+    pub size: Option<Size>,
+    /// Lines that are kept of what has left the top of the screen.
+    pub scrollback: usize,
+    /// Program and arguments of a command that isn't approved, for those whom the Owner lets start any. It has the
+    /// server's environment and directory; `command_id` is what it is called.
+    pub free: Option<Vec<String>>,
 }
 
 /// How long a start waits for the end of its session, and how much of the output it returns.
@@ -101,9 +122,20 @@ impl Handle {
         trail: Option<&mut StartTrail<'_>>,
     ) -> Result<Started, Refusal> {
         let config = &self.shared.config;
-        let profile = config
-            .command(&request.command_id)
-            .ok_or(Refusal::CommandNotFound)?;
+        let profile = match request
+            .terminal
+            .as_ref()
+            .and_then(|terminal| terminal.free.clone())
+        {
+            Some(argv) => &Profile::new(&request.command_id, found(argv)?),
+            None => config
+                .command(&request.command_id)
+                .ok_or(Refusal::CommandNotFound)?,
+        };
+        // What the five tools give is the text itself; nobody looks at what has left the screen.
+        let terminal = request.terminal.as_ref();
+        let scrollback = terminal.map_or(0, |terminal| terminal.scrollback);
+        let size = size(&request, profile);
         if request.input.len() > config.max_input_bytes {
             return Err(Refusal::InputTooLarge {
                 bytes: request.input.len(),
@@ -116,12 +148,15 @@ impl Handle {
         let (close, wait) = (request.close_stdin, request.wait);
         let input = std::mem::take(&mut request.input);
         let reservation = self.shared.table.reserve()?;
-        let timeout = request.timeout.unwrap_or_else(|| {
-            Duration::from_millis(profile.timeout_ms.unwrap_or(config.default_timeout_ms))
+        let own_timeout = profile.timeout_ms.map(Duration::from_millis);
+        let timeout = request.timeout.or(own_timeout);
+        let timeout = timeout.unwrap_or(match request.terminal {
+            Some(_) => NO_LIFETIME,
+            None => Duration::from_millis(config.default_timeout_ms),
         });
 
         let client = request.client.clone();
-        let (child, cwd) = self.launch_in_thread(profile.clone(), request).await?;
+        let (mut child, cwd) = self.launch_in_thread(profile.clone(), request).await?;
         let place = self
             .shared
             .adoptions
@@ -140,12 +175,15 @@ impl Handle {
         if let Some(wait) = wait {
             log.begin_survey(head_limits(wait.output_bytes));
         }
+        let terminal = child.terminal.take().zip(size);
+        let tty = terminal.map(|(line, size)| Tty::new(line, Screen::new(size, scrollback)));
         let session = Arc::new(Session::new(
             uuid::Uuid::new_v4().simple().to_string(),
             profile.id.clone(),
             child.leader.pid().as_raw(),
             log,
             self.shared.spooling(),
+            tty,
             profile.stdin == StdinKind::Null,
             writes,
         ));
@@ -217,6 +255,24 @@ impl Handle {
     }
 }
 
+/// The arguments with the program's place in its name's stead.
+fn found(mut argv: Vec<String>) -> Result<Vec<String>, Refusal> {
+    let program = argv.first().and_then(|name| find_program(name));
+    let program = program.and_then(|path| path.into_os_string().into_string().ok());
+    let program = program.ok_or(Refusal::StartFailed(SpawnError::NotFound))?;
+    argv[0] = program;
+    Ok(argv)
+}
+
+/// The size of the terminal that is to be had, if one is.
+fn size(request: &StartRequest, profile: &Profile) -> Option<Size> {
+    let usual = Size { rows: 24, cols: 80 };
+    match &request.terminal {
+        Some(terminal) => Some(terminal.size.or(profile.tty).unwrap_or(usual)),
+        None => profile.tty,
+    }
+}
+
 /// Everything of a start that may block: resolving the directory, opening it, executing. Returns where the child is, too.
 fn launch(
     shared: &Shared,
@@ -225,18 +281,29 @@ fn launch(
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<(Spawned, PathBuf), Refusal> {
     let config = &shared.config;
-    let variables = child_env(profile, &request.env).map_err(Refusal::Env)?;
-    let cwd = match &request.cwd {
-        Some(cwd) => Path::new(cwd),
-        None => profile.cwd.as_deref().unwrap_or(&config.default_cwd),
+    let size = size(request, profile);
+    let is_free = request
+        .terminal
+        .as_ref()
+        .is_some_and(|terminal| terminal.free.is_some());
+    let (variables, Directory { descriptor, place }) = if is_free {
+        let directory = inherited_cwd().map_err(Refusal::Cwd)?;
+        (inherited_env(), directory)
+    } else {
+        let variables = child_env(profile, &request.env, size.is_some()).map_err(Refusal::Env)?;
+        let cwd = match &request.cwd {
+            Some(cwd) => Path::new(cwd),
+            None => profile.cwd.as_deref().unwrap_or(&config.default_cwd),
+        };
+        let directory = open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
+        vet_executable(Path::new(&profile.argv[0])).map_err(Refusal::Executable)?;
+        (variables, directory)
     };
-    let Directory { descriptor, place } =
-        open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
-    vet_executable(Path::new(&profile.argv[0])).map_err(Refusal::Executable)?;
     let launch = Launch::new(&profile.argv, &variables, descriptor, profile.stdin);
     let launch = launch
         .map(|launch| {
             launch
+                .on_terminal(size)
                 .restricted(profile.restrictions)
                 .pinned(profile.sha256)
         })
