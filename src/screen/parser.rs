@@ -27,7 +27,7 @@ pub(super) trait Sink {
 }
 
 /// A control sequence: `CSI`, perhaps one of `<=>?`, parameters, perhaps an intermediate, final byte.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Csi {
     /// One of `<=>?`, or 0.
     pub(super) private: u8,
@@ -114,7 +114,10 @@ impl Parser {
     }
 
     fn begin(&mut self) {
-        self.csi = Csi::default();
+        // Parameters beyond the first are blanked as they come.
+        self.csi.private = 0;
+        self.csi.intermediate = 0;
+        self.csi.parameters[0] = 0;
         self.csi.count = 1;
         self.intermediate = 0;
         self.crowded = false;
@@ -201,6 +204,7 @@ impl Parser {
                 if csi.count == PARAMETERS {
                     self.crowded = true;
                 } else {
+                    csi.parameters[csi.count] = 0;
                     csi.count += 1;
                 }
             }

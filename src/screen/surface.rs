@@ -470,7 +470,9 @@ fn text_of(row: &Row<Cell>) -> String {
     let mut text = String::with_capacity(cells.len());
     for cell in cells.iter().filter(|cell| !is_second_half(cell)) {
         text.push(cell.c);
-        text.extend(cell.zerowidth().into_iter().flatten());
+        if let Some(marks) = cell.zerowidth() {
+            text.extend(marks);
+        }
     }
     text
 }
