@@ -12,7 +12,7 @@ use super::truncate::truncate;
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
 
 /// How far the stream was read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) cursor: u64,
     /// A sequence may be cut by the end of a read.
@@ -40,6 +40,16 @@ pub(super) struct Taken {
     pub(super) bytes: usize,
     /// Something is missing.
     pub(super) truncated: bool,
+}
+
+impl Default for Stream {
+    fn default() -> Stream {
+        Stream {
+            cursor: 0,
+            strip: Strip::without_left_screens(),
+            finished: 0,
+        }
+    }
 }
 
 impl Stream {
@@ -70,7 +80,7 @@ impl Stream {
                 Ok(piece) => piece,
                 Err(Refusal::CursorExpired { base, .. }) => {
                     self.cursor = base;
-                    self.strip = Strip::default();
+                    self.strip = Strip::without_left_screens();
                     taken.truncated = true;
                     continue;
                 }

@@ -26,6 +26,8 @@ pub struct Numbers {
     index: usize,
     /// It is private or has intermediates: none of those that edit a line.
     pub other: bool,
+    /// It is one of those with a question mark: DEC's own modes, mostly.
+    pub dec: bool,
     /// Any parameter is there.
     pub any: bool,
 }
@@ -135,6 +137,7 @@ impl Sequence {
             }
             ' '..='?' => {
                 numbers.other = true;
+                numbers.dec |= char == '?';
                 Piece::Part
             }
             _ => {

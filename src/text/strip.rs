@@ -7,12 +7,28 @@ use super::sequence::{Piece, Sequence};
 #[derive(Clone, Debug, Default)]
 pub struct Strip {
     sequence: Sequence,
+    /// What was drawn on an alternate screen goes with it when that is left.
+    drops_screens: bool,
+    /// The text is on an alternate screen, which began at this place of what is left of the text.
+    alternate: Option<usize>,
 }
 
 impl Strip {
+    /// One that also takes out what was on the alternate screen when that is left, as a terminal does: of an editor that has
+    /// been closed its drawing is no output. What is on an alternate screen that is still shown stays. All of what `take` gets
+    /// until then goes to one `out`, or on to an empty one.
+    pub fn without_left_screens() -> Strip {
+        Strip {
+            drops_screens: true,
+            ..Strip::default()
+        }
+    }
+
     /// Adds what is left of the next text to `out`.
     pub fn take(&mut self, text: &str, out: &mut String) {
         let mut rest = text;
+        // What came before was handed on, or has been shortened.
+        self.alternate = self.alternate.map(|from| from.min(out.len()));
         while !rest.is_empty() {
             if self.sequence.is_ground() {
                 let plain = plain(rest);
@@ -25,12 +41,32 @@ impl Strip {
             };
             rest = chars.as_str();
             match self.sequence.take(char) {
+                Piece::Control(last, numbers) if self.drops_screens && numbers.dec => {
+                    if matches!(numbers.first, 47 | 1047 | 1049) {
+                        self.switch(last, out);
+                    }
+                }
                 Piece::Char('\u{e}' | '\u{f}')
                 | Piece::Part
                 | Piece::Escape(_)
                 | Piece::Control(..) => {}
                 Piece::Char(char) => out.push(char),
             }
+        }
+    }
+
+    /// Sets or resets the mode of the alternate screen.
+    fn switch(&mut self, last: char, out: &mut String) {
+        match last {
+            'h' => {
+                self.alternate.get_or_insert(out.len());
+            }
+            'l' => {
+                if let Some(from) = self.alternate.take() {
+                    out.truncate(from);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -82,6 +118,32 @@ mod tests {
         ] {
             assert_eq!(Strip::whole(text), left, "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_was_on_an_alternate_screen_goes_when_that_is_left() {
+        let pieces = [
+            ("$ vi\r\n\u{1b}[?1049h\u{1b}[2J~ ~", "$ vi\r\n~ ~"),
+            (":wq\u{1b}[?1049l$ ", "$ vi\r\n$ "),
+            (
+                "less\u{1b}[?47hone\u{1b}[?47l\u{1b}[?1hx",
+                "$ vi\r\n$ lessx",
+            ),
+        ];
+        let (mut strip, mut out) = (Strip::without_left_screens(), String::new());
+        for (piece, so_far) in pieces {
+            strip.take(piece, &mut out);
+            assert_eq!(out, so_far);
+        }
+        // Read by read: what was handed out already can't be taken back.
+        let mut strip = Strip::without_left_screens();
+        let reads = pieces.map(|(piece, _)| {
+            let mut out = String::new();
+            strip.take(piece, &mut out);
+            out
+        });
+        assert_eq!(reads, ["$ vi\r\n~ ~", "$ ", "lessx"]);
+        assert_eq!(Strip::whole("a\u{1b}[?1049hb\u{1b}[?1049lc"), "abc");
     }
 
     #[test]
