@@ -17,20 +17,17 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import scripts
+from peers import Client, Server, Unavailable, installed, installed_from_npm
 
 HERE = Path(__file__).resolve().parent
 THINKING_SECONDS = 1.0
-# Longer than any call may take. A server that is silent for so long is killed, and its column is missing.
-PATIENCE_SECONDS = 120.0
 PROGRAMS = ("cargo", "npm", "import-orders", "pytest", "make", "curl", "terraform")
 COUNT = """
 const { encode } = require("gpt-tokenizer/encoding/o200k_base");
@@ -51,18 +48,12 @@ PROFILES = {
 }
 
 
-class Unavailable(Exception):
-    """This server can't be had here, or doesn't answer."""
-
-
-@dataclass
-class Server:
-    """How a server is started, and what is called on it."""
-
-    name: str
-    command: list[str]
-    scripts: dict
-    environment: dict
+SCRIPTS = {
+    "sluicegate": scripts.OURS,
+    "terminal-mcp": scripts.TERMINAL_MCP,
+    "Desktop Commander": scripts.COMMANDER,
+    "mcp-yieldshell": scripts.YIELDSHELL,
+}
 
 
 @dataclass
@@ -73,67 +64,6 @@ class Bill:
     found: bool = False
     texts: list[str] = field(default_factory=list)
     tokens: int = 0
-
-
-class Client:
-    """A client that speaks just enough JSON-RPC, over a server's stdio."""
-
-    def __init__(self, server: Server, folder: Path):
-        self.log = open(folder / f"{server.name}.stderr", "w")
-        self.process = subprocess.Popen(
-            server.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            cwd=folder,
-            env=server.environment,
-        )
-        self.last_id = 0
-        client = {"name": "tokens", "version": "1"}
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
-        self.instructions = self.request("initialize", hello).get("instructions", "")
-        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-
-    def send(self, message: dict) -> None:
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def request(self, method: str, params: dict) -> dict:
-        self.last_id += 1
-        self.send({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params})
-        patience = threading.Timer(PATIENCE_SECONDS, self.process.kill)
-        patience.start()
-        try:
-            return self.answer(method)
-        finally:
-            patience.cancel()
-
-    def answer(self, method: str) -> dict:
-        for line in self.process.stdout:
-            try:
-                message = json.loads(line)
-            except ValueError:
-                continue
-            if message.get("id") == self.last_id and "method" not in message:
-                if "error" in message:
-                    raise Unavailable(f"{method}: {message['error']}")
-                return message["result"]
-        raise Unavailable(f"{method}: the server has gone")
-
-    def call(self, tool: str, arguments: dict) -> str:
-        result = self.request("tools/call", {"name": tool, "arguments": arguments})
-        return "\n".join(block.get("text", "") for block in result["content"])
-
-    def close(self) -> None:
-        """The end of input is a server's word to end itself and its children; one that stays is killed."""
-        self.process.stdin.close()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
-        self.log.close()
 
 
 def play(client: Client, script, answer: str) -> Bill:
@@ -155,35 +85,6 @@ def play(client: Client, script, answer: str) -> Bill:
         print(f"an answer that the script can't read ({error}): {shown[:300]}", file=sys.stderr)
     bill.found = re.search(answer, "\n".join(bill.texts[1::2])) is not None
     return bill
-
-
-def installed(folder: Path, name: str, version: str) -> Path:
-    """The program of a Python package, in an environment of its own."""
-    environment = folder / name
-    program = environment / "bin" / name
-    if not program.exists():
-        print(f"installing {name}", file=sys.stderr)
-        run([sys.executable, "-m", "venv", str(environment)])
-        run([str(environment / "bin/pip"), "install", "--quiet", f"{name}=={version}"])
-    return program
-
-
-def installed_from_npm(folder: Path, package: str, version: str) -> Path:
-    """The folder of an npm package. Scripts of packages are not run: they would fetch a browser."""
-    if not (folder / "node_modules" / package).exists():
-        print(f"installing {package}", file=sys.stderr)
-        run(
-            [shutil.which("npm") or "npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
-            + ["--prefix", str(folder), f"{package}@{version}"]
-        )
-    return folder / "node_modules" / package
-
-
-def run(command: list[str]) -> None:
-    try:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise Unavailable(str(error)) from error
 
 
 def lay_out(folder: Path) -> Path:
@@ -226,20 +127,20 @@ def servers(folder: Path, binary: Path) -> list[Server]:
         file = folder / "sluicegate.json"
         file.write_text(json.dumps(config, indent=2))
         command = [str(binary.resolve()), "stdio", "--config", str(file)]
-        return Server("sluicegate", command, scripts.OURS, environment)
+        return Server("sluicegate", command, environment)
 
     def terminal_mcp() -> Server:
         program = installed(folder, "terminal-mcp", "0.4.4")
-        return Server("terminal-mcp", [str(program)], scripts.TERMINAL_MCP, environment)
+        return Server("terminal-mcp", [str(program)], environment)
 
     def commander() -> Server:
         package = installed_from_npm(folder, "@wonderwhy-er/desktop-commander", "0.2.52")
         main = str(package / "dist/index.js")
-        return Server("Desktop Commander", ["node", main], scripts.COMMANDER, environment)
+        return Server("Desktop Commander", ["node", main], environment)
 
     def yieldshell() -> Server:
         program = installed(folder, "mcp-yieldshell", "1.1.2")
-        return Server("mcp-yieldshell", [str(program)], scripts.YIELDSHELL, environment)
+        return Server("mcp-yieldshell", [str(program)], environment)
 
     found = []
     for server in (ours, terminal_mcp, commander, yieldshell):
@@ -265,7 +166,7 @@ def measure(server: Server, folder: Path) -> dict:
         listed = json.dumps(shown, separators=(",", ":"), ensure_ascii=False) + client.instructions
         bills = {}
         for job, answer in scripts.ANSWERS.items():
-            bills[job] = play(client, server.scripts[job], answer)
+            bills[job] = play(client, SCRIPTS[server.name][job], answer)
             print(f"{server.name}: {job}: {bills[job].calls} calls", file=sys.stderr)
     finally:
         client.close()

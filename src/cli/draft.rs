@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::reason;
+
 /// Why a file was not written; the text is for whoever named it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotWritten {
@@ -17,7 +19,7 @@ pub(super) enum NotWritten {
     Directory(PathBuf),
     #[error("{} is no regular file; name one, or one that isn't there yet", .0.display())]
     Special(PathBuf),
-    #[error("can't write {}: {why}; choose another --output", .path.display())]
+    #[error("can't write {}: {}; choose another --output", .path.display(), reason(.why))]
     Failed { path: PathBuf, why: io::Error },
 }
 

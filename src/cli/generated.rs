@@ -10,7 +10,7 @@ use std::{
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::Cli;
+use super::{Cli, reason};
 
 /// `completions`' command line.
 #[derive(Debug, Args)]
@@ -57,8 +57,9 @@ pub(super) fn man(
         Err(why) => {
             writeln!(
                 err,
-                "--output {}: {why}; name an existing directory that you may write",
-                directory.display()
+                "--output {}: {}; name an existing directory that you may write",
+                directory.display(),
+                reason(&why)
             )?;
             Ok(ExitCode::FAILURE)
         }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+use nix::errno::Errno;
 
 mod answer;
 mod client;
@@ -107,6 +108,12 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     // Nothing can be done about a stderr that is gone.
     writeln!(io::stderr(), "sluicegate: {error}").ok();
     ExitCode::FAILURE
+}
+
+/// What an error says, without its number, which helps nobody.
+fn reason(error: &io::Error) -> String {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    errno.map_or_else(|| error.to_string(), |errno| errno.desc().to_owned())
 }
 
 /// The absolute path of this program, for profiles and clients that start it again.

@@ -10,7 +10,7 @@ use std::{
 
 use uuid::Uuid;
 
-use super::this_program;
+use super::{reason, this_program};
 use crate::config::Config;
 
 /// Removed with all that is in it when it is dropped.
@@ -33,7 +33,8 @@ impl Place {
         let create = |path: &Path| {
             let created = DirBuilder::new().mode(0o700).create(path);
             created.map_err(|error| {
-                let text = format!("{}: {error}; name another place in TMPDIR", path.display());
+                let why = reason(&error);
+                let text = format!("{}: {why}; name another place in TMPDIR", path.display());
                 io::Error::new(error.kind(), text)
             })
         };

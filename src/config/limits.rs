@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::{Config, Profile};
+use crate::screen::Size;
 
 /// Environment variables that a client may pass in one start.
 pub const MAX_CLIENT_ENV: usize = 32;
@@ -73,8 +74,8 @@ pub const OPEN_FILES: RangeInclusive<u64> = 8..=1_048_576;
 pub const FILE_BYTES: RangeInclusive<u64> = 0..=1_099_511_627_776;
 /// Bounds of `nice`: a server without privileges can't raise a priority.
 pub const NICE: RangeInclusive<u64> = 0..=19;
-/// Bounds of the rows and of the columns of a terminal.
-pub const TTY_SIDE: RangeInclusive<u64> = 1..=500;
+/// Bounds of `tty.rows` and `tty.cols`, and of a new size.
+pub const TTY_SIDE: RangeInclusive<u64> = 1..=Size::MAX_SIDE as u64;
 /// Bounds of the budgets of `spool`.
 pub const SPOOL_BYTES: RangeInclusive<u64> = 1_048_576..=1_099_511_627_776;
 /// Bounds of `max_input_bytes`.

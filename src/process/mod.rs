@@ -53,7 +53,7 @@ pub use nursery::{Nursery, Unfit};
 pub use prepare::{prepare, reap_strangers};
 pub use probe::{Offered, offered};
 pub use spawn::{Launch, Spawned, Watched, spawn};
-pub use terminal::{Mode, Terminal};
+pub use terminal::{Mode, Terminal, offered as terminal_offered};
 
 /// Why a child could not be started; each variant has its own advice for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

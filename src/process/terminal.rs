@@ -28,6 +28,15 @@ pub struct Terminal {
     ours: OwnedFd,
 }
 
+/// Opens a terminal, to see whether one can be had.
+///
+/// # Errors
+/// As for a session: the kernel's.
+pub fn offered() -> Result<(), Errno> {
+    let usual = Size { rows: 24, cols: 80 };
+    Terminal::open(usual).map(drop)
+}
+
 /// How the line discipline treats what is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {

@@ -4,9 +4,15 @@
 //! queries. [`Key`] and [`control`] go the other way: what a terminal sends when a key is pressed. [`changed`] compares two
 //! looks at a screen. What it leaves to others: where the text comes from, and who gets the answers.
 
+mod answers;
+mod commands;
 mod difference;
 mod keys;
 mod marks;
+mod parser;
+mod scrollback;
+mod surface;
+mod tail;
 mod terminal;
 
 pub use difference::changed;

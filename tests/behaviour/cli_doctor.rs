@@ -39,6 +39,7 @@ fn it_finds_that_the_server_works_where_the_tests_do() {
         "Landlock",
         "seccomp",
         "tracing",
+        "terminals",
         "one job",
     ] {
         let check = verdict(&report, name);

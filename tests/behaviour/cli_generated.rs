@@ -72,6 +72,7 @@ fn pages_go_into_a_directory_that_is_there() {
         let ran = run(binary().args(["man", "--output"]).arg(&place));
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+        assert!(!ran.stderr.contains("os error"), "{}", ran.stderr);
         assert!(
             ran.stderr.contains("name an existing directory"),
             "{}",

@@ -103,8 +103,9 @@ fn it_controls_the_session_of_its_own_that_the_command_leads() {
 #[test]
 fn a_new_size_reaches_the_program_once() {
     let script = "import os,signal,time\n\
-        signal.signal(signal.SIGWINCH, lambda *a: print(*os.get_terminal_size(), flush=True))\n\
-        print('up', flush=True)\nwhile True: time.sleep(0.02)";
+        say = lambda text: os.write(1, text.encode())\n\
+        signal.signal(signal.SIGWINCH, lambda *a: say('%d %d\\n' % os.get_terminal_size()))\n\
+        say('up\\n')\nwhile True: time.sleep(0.02)";
     let server = on_tty(Owner::new(), "job", &["/usr/bin/python3", "-c", script]).serve();
     let session = server.start("job");
     session.wait_for_text("up\r\n");

@@ -13,7 +13,7 @@ use super::preset::{self, LONGEST_MS, Preset};
 use crate::{
     cli::{
         draft::{Draft, NotWritten, Present},
-        this_program,
+        reason, this_program,
     },
     config::{Config, Finding, Loaded},
 };
@@ -38,7 +38,7 @@ pub struct NewArgs {
 /// Why no config was written; the text is for the Owner.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
-    #[error("--root {}: {why}; name an existing directory", .root.display())]
+    #[error("--root {}: {}; name an existing directory", .root.display(), reason(.why))]
     Root { root: PathBuf, why: io::Error },
     #[error("{} is not UTF-8, which JSON can't hold; use another path", .0.display())]
     NotUtf8(PathBuf),

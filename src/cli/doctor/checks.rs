@@ -119,7 +119,7 @@ pub(super) fn all(choice: &Chosen) -> Vec<Check> {
         process_ids(),
     ]);
     checks.extend(containment());
-    checks.extend([tracing(), one_job()]);
+    checks.extend([tracing(), terminals(), one_job()]);
     checks
 }
 
@@ -319,6 +319,22 @@ fn containment() -> [Check; 2] {
         Err(lack) => lacks("seccomp", lack, "\"network\": false"),
     };
     [files, sockets]
+}
+
+fn terminals() -> Check {
+    let name = "terminals";
+    match process::terminal_offered() {
+        Ok(()) => Check::works(name, "commands can run on one"),
+        Err(errno) => Check::not(
+            name,
+            Verdict::Lacks,
+            format!(
+                "none can be opened ({}): commands with tty won't start",
+                errno.desc()
+            ),
+            "mount devpts on /dev/pts, with /dev/ptmx leading there, or raise kernel.pty.max",
+        ),
+    }
 }
 
 /// Yama's rule about who may trace whom. A pinned command is stopped by tracing it.
