@@ -15,10 +15,11 @@ use super::{
     echo::{Echo, Typed},
     failures::{failure, refused},
     prompt::is_prompt,
-    reading::{REAP_TIME, Waited},
+    reading::{REAP_TIME, Waited, Wanted},
     registry::{Entry, Reading},
     requests::{
         DEFAULT_SHELL, DEFAULT_TIMEOUT, ExecAnswer, ExecRequest, Failure, FailureKind, Input,
+        ReadMode,
     },
     script::{Shell, between, without_last_line},
     sending::before_cursor,
@@ -199,7 +200,13 @@ impl Shared {
         let refused = refused(usual);
         let (handle, id) = (&self.handle, entry.id.as_str());
         let reading = Reading::default();
-        let startup = self.until_settled(entry, &reading, STARTUP, cancelled.as_mut());
+        let quiet = |quiet| Wanted {
+            mode: ReadMode::Stream,
+            quiet,
+            form,
+            scrollback: None,
+        };
+        let startup = self.until_settled(entry, &reading, quiet(STARTUP), cancelled.as_mut());
         startup.await.map_err(&refused)?;
         let input = Input::Text {
             text: request.exec,
@@ -208,7 +215,7 @@ impl Shared {
         let (_, sent) = self.type_in(entry, input, request.client, usual).await?;
         let began = Instant::now();
         let waited = self
-            .until_settled(entry, &reading, timeout, cancelled)
+            .until_settled(entry, &reading, quiet(timeout), cancelled)
             .await;
         let waited = waited.map_err(&refused)?;
         let is_quiet = began.elapsed() >= timeout;

@@ -217,7 +217,7 @@ impl Interactive {
             let screen = |screen: &Screen| (screen.size(), screen.alternate());
             // One that has just been forgotten is none any more.
             let (size, tui_active) = shared.handle.screen(&entry.id, screen).ok()?;
-            let idle = entry.idle(&snapshot).as_secs_f64();
+            let idle = registry::idle(&snapshot).as_secs_f64();
             Some(ListedSession {
                 session_id: entry.id.clone(),
                 label: entry.label.clone(),

@@ -89,7 +89,7 @@ impl Shared {
     ) -> Result<ReadAnswer, Refusal> {
         let mut reading = tokio::select! {
             reading = entry.reading.lock() => reading,
-            () = &mut cancelled => return self.take(entry, &mut Reading::default(), None, wanted),
+            () = &mut cancelled => return Err(Refusal::ShuttingDown),
         };
         let on_screen = match wanted.mode {
             ReadMode::Stream => false,
@@ -100,7 +100,7 @@ impl Shared {
             self.until_drawn(entry, &reading, wanted.quiet, cancelled)
                 .await?
         } else {
-            self.until_settled(entry, &reading, wanted.quiet, cancelled)
+            self.until_settled(entry, &reading, wanted, cancelled)
                 .await?
         };
         match waited {
@@ -214,16 +214,16 @@ impl Shared {
         &self,
         entry: &Entry,
         reading: &Reading,
-        quiet: Duration,
+        wanted: Wanted,
         mut cancelled: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Waited, Refusal> {
         let mut changes = self.handle.changes(&entry.id)?;
-        let mut settle = Settle::new(quiet, Instant::now());
+        let mut settle = Settle::new(wanted.quiet, Instant::now());
         loop {
             match settle.next(Instant::now()) {
                 Next::Return => return Ok(Waited::Done),
                 Next::Look => {
-                    let end = self.end_of_output(entry, reading)?;
+                    let end = self.end_of_output(entry, reading, wanted.mode)?;
                     if settle.looked(Instant::now(), end) {
                         return Ok(Waited::Done);
                     }
@@ -245,9 +245,21 @@ impl Shared {
     }
 
     /// What stands at the end of the output, and whether it is waited at.
-    fn end_of_output(&self, entry: &Entry, reading: &Reading) -> Result<End, Refusal> {
+    fn end_of_output(
+        &self,
+        entry: &Entry,
+        reading: &Reading,
+        mode: ReadMode,
+    ) -> Result<End, Refusal> {
         let id = &entry.id;
         let sent = entry.sent();
+        let awaits_input = || self.handle.line(id).is_ok_and(|line| line.awaits_input);
+        if mode == ReadMode::Auto && self.handle.screen(id, Screen::alternate)? {
+            // A program has taken the screen meanwhile, and is done with drawing when it waits for keys.
+            let quiet = self.quiet(id)?;
+            let is_drawn = quiet >= SCREEN_QUIET && awaits_input() || quiet >= SCREEN_WAIT;
+            return Ok(if is_drawn { End::Asked } else { End::Prompt });
+        }
         let (marks, prompt) = self.handle.screen(id, stands)?;
         let before = match &sent {
             Some(sent) => sent.finished,
@@ -262,11 +274,10 @@ impl Shared {
         if !prompt || !self.has_answered(id, sent.as_deref())? {
             return Ok(End::Open);
         }
-        Ok(match self.handle.line(id) {
-            Ok(line) if line.awaits_input => End::Asked,
-            Ok(_) => End::Prompt,
-            // It has just ended, which is about to be told.
-            Err(_) => End::Open,
+        Ok(if awaits_input() {
+            End::Asked
+        } else {
+            End::Prompt
         })
     }
 
@@ -296,7 +307,10 @@ impl Shared {
         let first = until.min(Instant::now() + SCREEN_WAIT);
         loop {
             let quiet = match self.has_answered(id, Some(&sent))? {
-                true => until.min(Instant::now() + self.quiet_left(id)?),
+                true => {
+                    let left = SCREEN_QUIET.saturating_sub(self.quiet(id)?);
+                    until.min(Instant::now() + left)
+                }
                 false => first,
             };
             if Instant::now() >= quiet {
@@ -314,11 +328,11 @@ impl Shared {
         }
     }
 
-    /// How much longer the screen has to be quiet.
-    fn quiet_left(&self, id: &str) -> Result<Duration, Refusal> {
+    /// How long nothing has been printed.
+    fn quiet(&self, id: &str) -> Result<Duration, Refusal> {
         let last = self.handle.status(id)?.last_output_at;
         let since = last.and_then(|last| SystemTime::now().duration_since(last).ok());
-        Ok(SCREEN_QUIET.saturating_sub(since.unwrap_or_default()))
+        Ok(since.unwrap_or_default())
     }
 }
 

@@ -96,8 +96,9 @@ impl Entry {
         sent
     }
 
-    /// How long nothing has been printed or typed.
-    pub(super) fn idle(&self, snapshot: &Snapshot) -> Duration {
+    /// For how long it is certain that nothing has been printed or typed, even when the clock was set meanwhile: no longer
+    /// than since this was asked last.
+    fn idle(&self, snapshot: &Snapshot) -> Duration {
         let mut activity = locked(&self.activity);
         if activity.last != snapshot.last_activity_at {
             *activity = Activity {
@@ -105,10 +106,13 @@ impl Entry {
                 seen: Instant::now(),
             };
         }
-        // The first is wrong when the clock is set, the second when it was last looked long ago.
-        let by_clock = snapshot.last_activity_at.elapsed().unwrap_or_default();
-        by_clock.min(activity.seen.elapsed())
+        idle(snapshot).min(activity.seen.elapsed())
     }
+}
+
+/// How long nothing has been printed or typed, by the clock.
+pub(super) fn idle(snapshot: &Snapshot) -> Duration {
+    snapshot.last_activity_at.elapsed().unwrap_or_default()
 }
 
 /// See the module.

@@ -19,7 +19,11 @@ pub(super) fn input<T: JsonSchema>() -> JsonObject {
     let mut value = schema.to_value();
     strip(&mut value, true);
     match value {
-        Value::Object(object) => object,
+        Value::Object(mut object) => {
+            // Clients look for it even where there is none.
+            object.entry("properties").or_insert_with(|| json!({}));
+            object
+        }
         _ => unreachable!("the schema of a struct is an object"),
     }
 }

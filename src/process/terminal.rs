@@ -15,8 +15,10 @@ use nix::{
     errno::Errno,
     fcntl::OFlag,
     pty::{posix_openpt, unlockpt},
-    sys::termios::{InputFlags, LocalFlags, SetArg, SpecialCharacterIndices, tcgetattr, tcsetattr},
-    unistd::{Pid, tcgetpgrp},
+    sys::termios::{
+        InputFlags, LocalFlags, SetArg, SpecialCharacterIndices, tcgetattr, tcgetsid, tcsetattr,
+    },
+    unistd::{Pid, getpgid, tcgetpgrp},
 };
 
 use super::descriptors::above_stderr;
@@ -110,17 +112,44 @@ impl Terminal {
         })
     }
 
-    /// Whether the process that the terminal's keys go to sleeps until something is typed: in a read of a terminal, or in
-    /// a poll, of which the kernel doesn't say what it is for.
+    /// Whether a process of the group that the terminal's keys go to sleeps until something is typed: in a read of a
+    /// terminal, or in a poll, of which the kernel doesn't say what it is for.
     ///
     /// Where only the state of a process may be seen, not its system call, one that sleeps counts.
     pub fn awaits_input(&self) -> bool {
         let Ok(group) = tcgetpgrp(&self.ours) else {
             return false;
         };
-        awaits(group)
+        // The group's first process is the one that a shell put in the foreground. It may wait for a child that reads, as
+        // what has a pager does, and in a pipeline it may be gone.
+        awaits(group) || self.members(group).into_iter().any(awaits)
+    }
+
+    /// Further processes of the group: descendants of the terminal's session leader.
+    fn members(&self, group: Pid) -> Vec<Pid> {
+        let Ok(leader) = tcgetsid(&self.ours) else {
+            return Vec::new();
+        };
+        let (mut found, mut next) = (Vec::new(), vec![leader]);
+        let mut looked = 0;
+        while let Some(process) = next.pop()
+            && looked < MAX_PROCESSES
+        {
+            looked += 1;
+            if process != group && getpgid(Some(process)) == Ok(group) {
+                found.push(process);
+            }
+            let children = format!("/proc/{process}/task/{process}/children");
+            let children = fs::read_to_string(children).unwrap_or_default();
+            let children = children.split_ascii_whitespace();
+            next.extend(children.filter_map(|pid| pid.parse().ok().map(Pid::from_raw)));
+        }
+        found
     }
 }
+
+/// Processes that are looked at for one that waits: more than are between a shell and what reads for it.
+const MAX_PROCESSES: usize = 64;
 
 /// System calls that wait for one of several descriptors.
 const POLLS: &[libc::c_long] = &[
@@ -136,9 +165,8 @@ const POLLS: &[libc::c_long] = &[
     libc::SYS_epoll_pwait2,
 ];
 
-/// Asks the group's first process, which is the one that a shell put in the foreground.
-fn awaits(group: Pid) -> bool {
-    let process = Path::new("/proc").join(group.to_string());
+fn awaits(process: Pid) -> bool {
+    let process = Path::new("/proc").join(process.to_string());
     let Ok(call) = fs::read_to_string(process.join("syscall")) else {
         return is_asleep(&process);
     };

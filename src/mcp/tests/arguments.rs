@@ -293,7 +293,8 @@ fn judge_session(
     let named = faults
         .iter()
         .any(|name| message.contains(&format!("`{name}`")));
-    let named = named || (has_spelled_out_integer(arguments) && message.contains('`'));
+    let other = has_spelled_out_integer(arguments) || is_too_much(arguments);
+    let named = named || (other && message.contains('`'));
     prop_assert!(
         named || !arguments.is_object(),
         "names none of {:?}: {}",
