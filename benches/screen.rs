@@ -54,7 +54,9 @@ fn text(line: impl Fn(usize) -> String) -> String {
 }
 
 fn plain(number: usize) -> String {
-    format!("{number:08} the quick brown fox jumps over the lazy dog and runs into the deep forest\r\n")
+    format!(
+        "{number:08} the quick brown fox jumps over the lazy dog and runs into the deep forest\r\n"
+    )
 }
 
 fn coloured(number: usize) -> String {
@@ -80,7 +82,10 @@ fn wide(number: usize) -> String {
 
 /// A recorded program, over and over.
 fn recorded(name: &str) -> String {
-    let path = format!("{}/fixtures/terminals/{name}.rec", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/fixtures/terminals/{name}.rec",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let recording = fs::read_to_string(path).expect("a recording");
     recording.repeat(TEXT_BYTES / recording.len() + 1)
 }
