@@ -136,7 +136,7 @@ impl Gate {
 mod tests {
     use super::*;
 
-    fn stopped_by<'a>(gate: &Gate, input: &'a str) -> Option<String> {
+    fn stopped_by(gate: &Gate, input: &str) -> Option<String> {
         match gate.pass(input) {
             Ok(()) => None,
             Err(Failure::Confirmation { command, reason }) => {

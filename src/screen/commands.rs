@@ -3,6 +3,9 @@
 //! Moving the cursor is done here: the crate's ways know no margins, and in origin mode they add them twice. So is erasing: it
 //! forgets the first line when it erases above the second, pushes what it clears into its own scrollback, and takes three times
 //! as long, for the sake of colours. So are the modes that it lacks (47, 1047, 1048, soft reset).
+//!
+//! Whoever feeds a screen does it in a thread that serves others. So nothing is done that would write every cell for a few
+//! bytes: no alignment pattern (DECALN), and a character is repeated to fill a line at most.
 
 use alacritty_terminal::{
     Term,
@@ -67,11 +70,6 @@ impl Surface {
             (0, b'c') => self.reset(),
             (0, b'=') => self.term.set_keypad_application_mode(),
             (0, b'>') => self.term.unset_keypad_application_mode(),
-            (b'#', b'8') => {
-                self.set_region(0, self.rows());
-                self.term.decaln();
-                self.place(0, 0);
-            }
             (b'(', set) => self.designate(CharsetIndex::G0, set),
             (b')', set) => self.designate(CharsetIndex::G1, set),
             (b'*', set) => self.designate(CharsetIndex::G2, set),
@@ -133,7 +131,8 @@ impl Surface {
                 self.carriage_return();
             }
             b'P' => self.change_line(|term| term.delete_chars(count)),
-            b'S' => self.scroll_up(count),
+            // Not into the scrollback, unlike a line feed: eight bytes would have a whole screen read, again and again.
+            b'S' => Handler::scroll_up(&mut self.term, count),
             // With more parameters it is about highlighting by the mouse.
             b'T' | b'^' if sequence.parameters().len() == 1 => {
                 Handler::scroll_down(&mut self.term, count);

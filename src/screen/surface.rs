@@ -287,23 +287,18 @@ impl Surface {
         }
     }
 
-    /// Goes one line down; in the region's last line, scrolls it up.
+    /// Goes one line down; in the region's last line, scrolls it up. What leaves the top of the primary screen is kept as
+    /// scrollback.
     pub(super) fn line_feed(&mut self) {
         let (row, _) = self.position();
         if row + 1 == self.region.end {
-            self.scroll_up(1);
+            if self.region.start == 0 && !self.alternate() {
+                self.keep_rows(1);
+            }
+            Handler::scroll_up(&mut self.term, 1);
         } else if row + 1 < self.rows() {
             self.cursor().point.line = line(row + 1);
         }
-    }
-
-    /// Scrolls the region up. What leaves the top of the primary screen is kept as scrollback.
-    pub(super) fn scroll_up(&mut self, lines: usize) {
-        let lines = lines.min(self.region.len());
-        if self.region.start == 0 && !self.alternate() {
-            self.keep_rows(lines);
-        }
-        Handler::scroll_up(&mut self.term, lines);
     }
 
     fn keep(&mut self, number: Line) {
