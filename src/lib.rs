@@ -14,7 +14,8 @@
 //!                                                          the command line
 //! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · session · server
 //!                                                          the wire
-//! interactive  requests · registry · sending · reading · executing · closing    the session tools
+//! interactive  requests · failures · registry · creating · closing · sending · gate · reading · stream · settle · prompt · truncate · waiting · echo · executing · script
+//!                                                          the session tools
 //! supervisor   handle · launchers · follow · reach · search · table · engine · refusal · trail    all sessions
 //! session      lifecycle · driver · pump · pace · input · tty · spooler · io_thread · state · snapshot    one session
 //! policy  process  audit  demo  view  spool                what may run · one child · what was done · the demo profiles · readings of a log · its files
@@ -23,7 +24,8 @@
 //! ```
 //!
 //! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes),
-//! `spliced` (a line that came in pieces, with its cursors), `fold` (what a terminal would show of a line). `view` applies it
+//! `spliced` (a line that came in pieces, with its cursors), `across` (whether a pattern matches text as a whole), `sequence` (what of a text
+//! is for a terminal), `strip` (text without that), `fold` (what a terminal would show of a line). `view` applies it
 //! to pieces of a log, where two streams are interleaved: `watch` (waiting for a pattern), `find` (lines that match), `plain`
 //! (pages of lines), `last_line`, `excerpt` (head, tail, and the gap counted).
 //!

@@ -12,7 +12,7 @@ use clap_complete::Shell;
 
 use super::{Cli, reason};
 
-/// `completions`' command line.
+// `completions`' command line.
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
     /// The shell to complete for.
@@ -20,7 +20,7 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// `man`'s command line.
+// `man`'s command line.
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
     /// Existing directory to write the pages of all commands into; without it the main page is printed.

@@ -15,7 +15,7 @@ use crate::config::{
     startup_line,
 };
 
-/// The part of `stdio`'s command line that says what is served.
+// The part of `stdio`'s command line that says what is served.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ServedArgs {
     /// The config of approved commands. Without it: the current directory as the only root, and the demo profiles; or,

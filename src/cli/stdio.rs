@@ -52,7 +52,7 @@ pub(super) const OWN_DESCRIPTORS: u64 = 24;
 /// Descriptors that a running session holds.
 pub(super) const SESSION_DESCRIPTORS: u64 = 7;
 
-/// `stdio`'s command line.
+// `stdio`'s command line.
 #[derive(Debug, Args)]
 pub(super) struct StdioArgs {
     #[command(flatten)]

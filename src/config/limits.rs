@@ -179,6 +179,8 @@ const SCREEN_BYTES: usize = {
     let side = *TTY_SIDE.end() as usize;
     2 * side * side * CELL_BYTES
 };
+/// The longest scrollback of the widest screen: characters of four bytes.
+const SCROLLBACK_BYTES: usize = MAX_SCROLLBACK_LINES as usize * *TTY_SIDE.end() as usize * 4;
 /// Program, allocator, thread stacks and both runtimes, resident.
 const FIXED_BYTES: usize = 16 * 1_048_576;
 
@@ -231,8 +233,10 @@ pub fn plan(config: &Config, holds: Holds) -> Plan {
             + MAX_CALLS_IN_FLIGHT * SPOOL_READ_BLOCKS * block_bytes
     });
     let on_terminal = |profile: &Profile| profile.tty.is_some();
-    let screens = if config.commands.iter().any(on_terminal) {
-        config.max_records
+    let screen = if config.toolsets.session {
+        SCREEN_BYTES + SCROLLBACK_BYTES
+    } else if config.commands.iter().any(on_terminal) {
+        SCREEN_BYTES
     } else {
         0
     };
@@ -267,7 +271,7 @@ pub fn plan(config: &Config, holds: Holds) -> Plan {
             // Those of one kind, and a listening request's.
             config.max_records * (1 + MAX_LISTENS) * SUBSCRIPTION_BYTES,
         ),
-        ("screens of terminals", screens * SCREEN_BYTES),
+        ("screens of terminals", config.max_records * screen),
         ("program and runtimes", FIXED_BYTES),
     ];
     Plan {
@@ -299,8 +303,29 @@ mod tests {
         assert_eq!(plan.items[4], ("searches", (32 + 4) * 17));
         assert_eq!(plan.items[8].1, 0, "without a spool");
         assert_eq!(plan.items[9], ("subscriptions", 5 * (1 + 4) * 4_096));
+        assert_eq!(plan.items[10].1, 0, "without terminals");
         let sum: usize = plan.items.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(plan.total, sum);
+    }
+
+    #[test]
+    fn screens_count_where_there_may_be_terminals() {
+        let holds = Holds {
+            blocks_per_record: 0,
+            leaving_blocks: 0,
+            block_bytes: 0,
+            search_bytes: 0,
+        };
+        let mut profile = Profile::new("shell", vec!["/bin/sh".to_owned()]);
+        profile.tty = Some(Size { rows: 1, cols: 1 });
+        let mut config = Config::with_defaults(vec!["/".into()], "/".into(), vec![profile]);
+        config.max_records = 3;
+        // Whatever its size is now, it may be given the largest one.
+        let screens = ("screens of terminals", 3 * 2 * 500 * 500 * 24);
+        assert_eq!(plan(&config, holds).items[10], screens);
+        config.toolsets.session = true;
+        let scrollback = 3 * 10_000 * 500 * 4;
+        assert_eq!(plan(&config, holds).items[10].1, screens.1 + scrollback);
     }
 
     #[test]

@@ -136,6 +136,17 @@ struct Line {
     visible: bool,
 }
 
+/// How a line shows what is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// After what stood there when it was typed.
+    AtItsPlace,
+    /// At the start of another line, where only a line discipline echoes.
+    AtLineStart,
+    /// After a prompt that came later.
+    AfterPrompt,
+}
+
 /// How far a line is from being an echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -221,7 +232,7 @@ impl Echo {
     /// There will be no more output.
     pub(super) fn end(&mut self, out: &mut String) {
         let echoed = match self.expected.front() {
-            Some(front) => self.line.is_echo(front, self.echoing),
+            Some(front) => self.line.is_echo(front, self.echoing).is_some(),
             None => false,
         };
         if !echoed {
@@ -250,10 +261,27 @@ impl Echo {
         }
     }
 
+    /// Lets through the line that isn't finished. If it was taken for a line that wraps, only its first row is one by now.
     fn release(&mut self, out: &mut String) {
-        out.push_str(&self.line.held);
-        self.line.held.clear();
-        self.line.visible = true;
+        let held = std::mem::take(&mut self.line.held);
+        match memchr(b'\n', held.as_bytes()) {
+            Some(end) => self.let_through(&held, end, out),
+            None => {
+                out.push_str(&held);
+                self.line.visible = true;
+            }
+        }
+    }
+
+    /// Lets through the first line of what was held back, which ends there, and looks at the rest anew.
+    fn let_through(&mut self, held: &str, end: usize, out: &mut String) {
+        out.push_str(&held[..=end]);
+        self.lines += 1;
+        if self.lines >= MAX_LINES {
+            self.expected.clear();
+        }
+        self.new_line();
+        self.take(&held[end + 1..], out);
     }
 
     /// Feeds up to the place where an input that no Enter follows is echoed; tells that place if it is there.
@@ -265,7 +293,7 @@ impl Echo {
             self.line.feed(&text[at..next]);
             at = next;
             let may = char > ' ' && self.line.held.len() >= front.text.len();
-            if may && self.line.is_echo(front, self.echoing) {
+            if may && self.line.is_echo(front, self.echoing).is_some() {
                 return Some(at);
             }
         }
@@ -277,21 +305,8 @@ impl Echo {
             && let Some(front) = self.expected.front()
             && front.entered
         {
-            if self.line.is_echo(front, self.echoing) {
-                let front = self.expected.pop_front().expect("there is one");
-                let knew_prompt = self.line.prompt.is_some();
-                if self.echoing == (Echoing::Terminal { busy: true }) && knew_prompt && !front.again
-                {
-                    self.expected.push_back(Expected {
-                        again: true,
-                        ..front
-                    });
-                }
-                self.new_line();
-                // The line discipline echoes what was typed at once without a prompt.
-                if self.expected.front().is_some_and(|next| !next.again) {
-                    self.line.prompt = knew_prompt.then(String::new);
-                }
+            if let Some(shown) = self.line.is_echo(front, self.echoing) {
+                self.echoed(shown);
                 return;
             }
             // Some editors end a row of a line that wraps.
@@ -300,13 +315,35 @@ impl Echo {
                 return;
             }
         }
-        out.push_str(&self.line.held);
-        out.push('\n');
-        self.lines += 1;
-        if self.lines >= MAX_LINES {
-            self.expected.clear();
+        let mut held = std::mem::take(&mut self.line.held);
+        held.push('\n');
+        let end = memchr(b'\n', held.as_bytes()).expect("there is one");
+        self.let_through(&held, end, out);
+    }
+
+    /// The next line that is expected was echoed.
+    fn echoed(&mut self, shown: Shown) {
+        let front = self.expected.pop_front().expect("it was echoed");
+        // What the line discipline echoes, here or far away, while a shell is busy, the shell shows again.
+        let may_come_again = match (shown, self.echoing) {
+            (Shown::AtItsPlace, Echoing::Terminal { busy }) => busy,
+            (Shown::AtItsPlace, _) => self.line.prompt.as_ref().is_some_and(String::is_empty),
+            (Shown::AtLineStart, _) => true,
+            (Shown::AfterPrompt, _) => false,
+        };
+        if may_come_again && !front.again {
+            self.expected.push_back(Expected {
+                again: true,
+                ..front
+            });
         }
+        let was_terminal = matches!(self.echoing, Echoing::Terminal { .. });
+        let without_prompt = shown != Shown::AfterPrompt && was_terminal;
         self.new_line();
+        // The line discipline echoes the next line at once, without a prompt.
+        if without_prompt && self.expected.front().is_some_and(|next| !next.again) {
+            self.line.prompt = Some(String::new());
+        }
     }
 
     fn new_line(&mut self) {
@@ -341,8 +378,8 @@ impl Line {
         self.shown.rows().concat()
     }
 
-    /// Whether the line shows what is expected.
-    fn is_echo(&self, expected: &Expected, echoing: Echoing) -> bool {
+    /// Whether the line shows what is expected, and how.
+    fn is_echo(&self, expected: &Expected, echoing: Echoing) -> Option<Shown> {
         let text = self.text();
         let shown = squeezed(&text);
         if let Some(prompt) = &self.prompt
@@ -358,20 +395,18 @@ impl Line {
                     && after_squeezed(&text, echoed).starts_with("  ")
             };
             if after.is_empty() || expected.open || aside() {
-                return true;
+                return Some(Shown::AtItsPlace);
             }
         }
-        let Some(before) = shown.strip_suffix(expected.text.as_str()) else {
-            return false;
-        };
-        if before.is_empty() {
-            // After a prompt there is no echo without it; and what no Enter follows stays on the line where the cursor was.
-            return !expected.again
-                && (expected.entered || self.prompt.is_some())
-                && (echoing != Echoing::Program
-                    || self.prompt.as_ref().is_none_or(String::is_empty));
+        let before = shown.strip_suffix(expected.text.as_str())?;
+        if !before.is_empty() {
+            return expected.follows(before).then_some(Shown::AfterPrompt);
         }
-        expected.follows(before)
+        // After a prompt there is no echo without it; and what no Enter follows stays on the line where the cursor was.
+        let may = !expected.again
+            && (expected.entered || self.prompt.is_some())
+            && (echoing != Echoing::Program || self.prompt.as_ref().is_none_or(String::is_empty));
+        may.then_some(Shown::AtLineStart)
     }
 
     /// Whether the line shows a part of what is expected, after the prompt that is known.

@@ -35,29 +35,44 @@ use crate::{
 /// How long the first prompt of what isn't a shell is waited for.
 const STARTUP: Duration = Duration::from_secs(1);
 /// What a program gets to end in, once nobody is interested in it any more.
-const GRACE: Duration = Duration::from_millis(500);
+const GRACE: Duration = Duration::from_millis(200);
 
 /// Ends the session, however the call ends.
 struct Ending {
     handle: Handle,
     id: String,
+    is_over: bool,
+}
+
+impl Ending {
+    /// Ends it, if it runs, and has it forgotten.
+    async fn now(mut self) {
+        self.is_over = true;
+        end(&self.handle, &self.id).await;
+    }
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let (handle, id) = (self.handle.clone(), std::mem::take(&mut self.id));
-        handle.forget(&id);
-        if handle.status(&id).is_ok_and(|now| now.status.is_final()) {
-            return;
+        if !self.is_over {
+            let (handle, id) = (self.handle.clone(), self.id.clone());
+            tokio::spawn(async move { end(&handle, &id).await });
         }
-        handle.hang_up(&id).ok();
-        tokio::spawn(async move {
-            ends_within(&handle, &id, GRACE).await;
-            let ended = handle.terminate(&id, Duration::ZERO, None, std::future::pending());
-            // One that is gone has ended.
-            ended.await.ok();
-        });
     }
+}
+
+async fn end(handle: &Handle, id: &str) {
+    let is_over = || handle.status(id).is_ok_and(|now| now.status.is_final());
+    if !is_over() {
+        handle.hang_up(id).ok();
+        ends_within(handle, id, GRACE).await;
+    }
+    if !is_over() {
+        let ended = handle.terminate(id, Duration::ZERO, None, std::future::pending());
+        // One that is gone has ended.
+        ended.await.ok();
+    }
+    handle.forget(id);
 }
 
 /// How a command came to its end.
@@ -115,6 +130,7 @@ impl Shared {
         let ending = Ending {
             handle: self.handle.clone(),
             id: snapshot.session_id.clone(),
+            is_over: false,
         };
         self.registry.hide(&ending.id);
         let timeout = request.timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -129,10 +145,11 @@ impl Shared {
                 .await?
         };
         let (taken, exit_code, end) = done.map_err(refused)?;
+        ending.now().await;
         Ok(ExecAnswer {
             output: taken.output,
             bytes_read: taken.bytes,
-            session_id: ending.id.clone(),
+            session_id: snapshot.session_id,
             truncated: taken.truncated,
             exit_code,
             timed_out: end == End::TimedOut,

@@ -1,4 +1,4 @@
-//! Lines that have scrolled off the top, as text: a thirtieth of what their cells would take.
+//! Lines that have scrolled off the top, as text: a twentieth of what their cells would take.
 
 use std::collections::VecDeque;
 

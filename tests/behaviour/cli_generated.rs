@@ -80,3 +80,21 @@ fn pages_go_into_a_directory_that_is_there() {
         );
     }
 }
+
+#[test]
+fn the_help_of_a_command_begins_with_what_it_does() {
+    let all = run(binary().arg("--help")).stdout;
+    for command in COMMANDS {
+        let told = all
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(command)?.strip_prefix(' '));
+        let told = told
+            .unwrap_or_else(|| panic!("--help has no {command}: {all}"))
+            .trim();
+        let help = run(binary().args([command, "--help"])).stdout;
+        // Either may be wrapped.
+        let first: Vec<&str> = help.split_whitespace().take(4).collect();
+        let words: Vec<&str> = told.split_whitespace().take(4).collect();
+        assert_eq!(first, words, "{command}");
+    }
+}

@@ -42,6 +42,7 @@ mod sandbox;
 mod server_killed;
 mod session_settings;
 mod session_tools;
+mod session_waits;
 mod shutdown;
 mod shutdown_under_load;
 mod siblings;

@@ -329,6 +329,42 @@ fn a_pattern_matches_neither_older_output_nor_the_echo_of_the_input() {
 }
 
 #[test]
+fn a_banner_that_nobody_has_read_is_no_answer() {
+    let server = free(&[]);
+    let python = Terminal::open(&server, "/usr/bin/python3");
+    wait_until("its first prompt is there", || {
+        let read = python.ok("session_read", json!({"mode": "snapshot"}));
+        text(&read).ends_with(">>>")
+    });
+    let arguments = json!({"input": "print(4951 - 1)", "wait_for": ">>> $"});
+    let read = python.ok("session_interact", arguments);
+    assert_eq!(read["matched"], true, "{read}");
+    assert!(text(&read).contains("\r\n4950\r\n"), "{read}");
+    let next = python.ok("session_interact", json!({"input": "print('next')"}));
+    assert_eq!(text(&next), "print('next')\r\nnext\r\n>>> ");
+}
+
+#[test]
+fn a_sequence_that_two_reads_tear_apart_is_removed_all_the_same() {
+    let server = free(&[]);
+    let command = r#"bash --norc -c "stty -echo; printf 'a\033[3'; read; printf '1mb'; exec cat""#;
+    let terminal = Terminal::open(&server, command);
+    let mut all = String::new();
+    wait_until("the first half is read", || {
+        let read = terminal.ok("session_read", json!({"timeout": 0.1}));
+        all.push_str(text(&read));
+        read["bytes_read"] == 4
+    });
+    terminal.ok("session_send", json!({}));
+    wait_until("the second half is read", || {
+        let read = terminal.ok("session_read", json!({"timeout": 0.1}));
+        all.push_str(text(&read));
+        read["bytes_read"] == 3
+    });
+    assert_eq!(all, "ab");
+}
+
+#[test]
 fn wait_for_sees_what_comes_after_the_send_and_the_last_read() {
     let server = free(&[]);
     let terminal = Terminal::shell(&server);

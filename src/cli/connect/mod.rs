@@ -18,7 +18,7 @@ use crate::config::{Config, startup_line};
 
 mod clients;
 
-/// `connect`'s command line.
+// `connect`'s command line.
 #[derive(Debug, Args)]
 pub(super) struct ConnectArgs {
     /// The client to connect; without it, the clients that are known.

@@ -23,7 +23,7 @@ mod flood;
 mod scenes;
 mod stage;
 
-/// `demo`'s command line.
+// `demo`'s command line.
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
     /// How the server reads and writes pipes. With io_uring, all is shown over epoll afterwards.

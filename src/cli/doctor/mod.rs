@@ -13,7 +13,7 @@ use super::screen::{BAD, FAINT, GOOD, NOTE, STRONG, Screen};
 
 pub(super) mod checks;
 
-/// `doctor`'s command line.
+// `doctor`'s command line.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     /// Print the report as JSON.

@@ -31,7 +31,7 @@ mod scenarios;
 /// How long one scenario may take.
 const SCENARIO_LIMIT: Duration = Duration::from_secs(60);
 
-/// `verify`'s command line.
+// `verify`'s command line.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// File for the evidence, in JSON; replaced if it is there.

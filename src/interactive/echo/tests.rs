@@ -208,6 +208,27 @@ fn a_busy_shell_echoes_twice_and_neither_is_output() {
 }
 
 #[test]
+fn what_was_typed_before_may_come_between() {
+    let input = "sleep 1; echo hi\r";
+    // Its own echo was late, so it isn't known at which prompt the input was typed.
+    shows(
+        BUSY,
+        "",
+        input,
+        "sleep 1\r\nsleep 1; echo hi\r\n$ sleep 1\r\n\r$ sleep 1; echo hi\r\nhi\r\n",
+        "sleep 1\r\n$ sleep 1\r\nhi\r\n",
+    );
+    // It is a part of the input, and the editor has just handed the terminal back to the line discipline.
+    shows(
+        PROGRAM,
+        "$ ",
+        input,
+        "sleep 1\r\n\u{1b}[?2004l\rsleep 1; echo hi\r\n$ sleep 1; echo hi\r\n\rhi\r\n",
+        "sleep 1\r\n\rhi\r\n",
+    );
+}
+
+#[test]
 fn nothing_is_hidden_when_nobody_echoes() {
     shows(
         Echoing::Nobody,

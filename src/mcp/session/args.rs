@@ -144,7 +144,7 @@ impl Typed {
         let mut given = given.iter().filter(|(_, is_given)| *is_given);
         if let (Some((one, _)), Some((other, _))) = (given.next(), given.next()) {
             return Err(BadArgument(format!(
-                "argument {one} can't be had with {other}; leave one of them out"
+                "Only one of `input`, `control_char`, `key` and `password` may be given; leave {one} or {other} out"
             )));
         }
         let press_enter = self.press_enter;

@@ -63,7 +63,7 @@ impl Calls {
                 let client = call.client.as_ref();
                 unserved::log(call.log, call.tool, call.arguments, client, code);
             }
-            reply::failure(&failure, self.results)
+            reply::failure(call.tool, &failure, self.results)
         })
     }
 

@@ -11,6 +11,7 @@ mod reply;
 mod schema;
 mod tools;
 mod values;
+mod words;
 
 pub(super) use calls::{Call, Calls};
 pub(super) use tools::{CLOSE, CREATE, EXEC, INSTRUCTIONS, INTERACT, SEND, has, list};

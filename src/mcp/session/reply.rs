@@ -3,6 +3,8 @@
 use rmcp::model::CallToolResult;
 use serde::Serialize;
 
+use super::words::words;
+
 use crate::{
     config::Results,
     interactive::{
@@ -11,7 +13,6 @@ use crate::{
     },
     mcp::{
         args::one_line,
-        failure,
         reply::{body, summary},
         wire,
     },
@@ -166,12 +167,11 @@ pub(super) fn success(answer: &impl Answer, layout: Results) -> CallToolResult {
 }
 
 /// The result of a call that wasn't.
-pub(super) fn failure(failure: &Failure, layout: Results) -> CallToolResult {
+pub(super) fn failure(tool: &str, failure: &Failure, layout: Results) -> CallToolResult {
     match failure {
         Failure::Error { kind, message } => failed(*kind, &one_line(message), layout),
         Failure::Refused { kind, refusal } => {
-            let message = failure::Failure::from(refusal.clone()).message;
-            failed(*kind, &message, layout)
+            failed(*kind, &one_line(&words(tool, refusal)), layout)
         }
         Failure::Confirmation { command, reason } => {
             let held_back = HeldBack {
