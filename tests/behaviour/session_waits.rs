@@ -3,12 +3,10 @@
 //!
 //! A timeout of 60 s stands for "not by the timeout": a call that sat it out would not be answered in time.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use crate::common::{
-    GUARD, Owner, Terminal, proc,
+    GUARD, Owner, Terminal, installed, proc,
     terminal::{body, call, free, ok},
     wait_until,
 };
@@ -38,11 +36,7 @@ fn readers() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
     ];
     let is_there = |command: &str| {
         let program = command.split(' ').next().expect("a program");
-        let there = Path::new(program).exists();
-        if !there {
-            eprintln!("SKIPPED {program}: it isn't installed");
-        }
-        there
+        !installed::lacks(program)
     };
     all.into_iter().filter(|one| is_there(one.0)).collect()
 }
@@ -96,8 +90,7 @@ fn a_question_is_a_prompt_whoever_of_the_group_asks_it() {
 
 #[test]
 fn what_takes_the_screen_is_shown_when_it_waits_for_keys() {
-    if !Path::new("/usr/bin/less").exists() {
-        eprintln!("SKIPPED: there is no less");
+    if installed::lacks("less") {
         return;
     }
     let server = free(&[]);

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-/// Where a program is: in `PATH`, or where a system keeps those that aren't for everyone.
+/// Where a program of this name or path is: in `PATH`, or where a system keeps those that aren't for everyone.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let others = ["/usr/bin", "/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
