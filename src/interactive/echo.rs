@@ -52,6 +52,29 @@ pub(super) struct Typed {
     pub(super) text: String,
 }
 
+impl Typed {
+    /// Whether `row`, up to the cursor, shows the echo or a part of it. That may end as prompts do, while the rest is still on
+    /// its way.
+    pub(super) fn is_shown_in(&self, row: &str) -> bool {
+        let (row, prompt) = (row.trim_end(), squeezed(&self.prompt));
+        let shown = squeezed(row);
+        if self.echoing == Echoing::Nobody || shown.is_empty() || shown == prompt {
+            return false;
+        }
+        let mut lines = self.text.split(char::is_control);
+        lines.any(|line| {
+            let typed = squeezed(line);
+            let mut places = shown.char_indices().map(|(at, _)| shown.split_at(at));
+            let behind_prompt = places.any(|(before, part)| {
+                typed.starts_with(part) && (before == prompt || is_prompt(before))
+            });
+            let drawn: Vec<char> = self.prompt.chars().chain(line.chars()).collect();
+            let mut wrapped = drawn.chunks(usize::from(self.cols.max(1))).skip(1);
+            behind_prompt || wrapped.any(|chars| chars.iter().collect::<String>().starts_with(row))
+        })
+    }
+}
+
 /// Without the text, which may be a password.
 impl fmt::Debug for Typed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

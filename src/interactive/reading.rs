@@ -260,9 +260,12 @@ impl Shared {
             let is_drawn = quiet >= SCREEN_QUIET && awaits_input() || quiet >= SCREEN_WAIT;
             return Ok(if is_drawn { End::Asked } else { End::Prompt });
         }
-        // First: what is there by now is on the screen that is looked at then, so a prompt there is behind it.
-        let has_answered = self.has_answered(id, sent.as_deref())?;
-        let (marks, prompt) = self.handle.screen(id, stands)?;
+        // The screen is drawn before the text is there to be read, so it shows no less than is known of here.
+        let printed = self.handle.status(id)?.next_cursor;
+        let (marks, prompt, row) = self.handle.screen(id, |screen| {
+            let (marks, prompt) = stands(screen);
+            (marks, prompt, before_cursor(screen))
+        })?;
         let before = match &sent {
             Some(sent) => sent.finished,
             None => reading.stream.finished,
@@ -273,22 +276,14 @@ impl Shared {
                 _ => End::Finished,
             });
         }
-        if !prompt || !has_answered {
+        // Before anything was printed since something was typed, the prompt is the one at which it was.
+        let is_answer = |sent: &Sent| printed > sent.at && !sent.typed.is_shown_in(&row);
+        if !prompt || !sent.as_deref().is_none_or(is_answer) {
             return Ok(End::Open);
         }
-        Ok(if awaits_input() {
-            End::Asked
-        } else {
-            End::Prompt
-        })
-    }
-
-    /// Whether anything was printed since something was typed: before that, the prompt is the one at which it was.
-    fn has_answered(&self, id: &str, sent: Option<&Sent>) -> Result<bool, Refusal> {
-        let Some(sent) = sent else {
-            return Ok(true);
-        };
-        Ok(self.handle.status(id)?.next_cursor > sent.at)
+        // A program that polls doesn't say for what. One that has printed meanwhile didn't wait at that prompt.
+        let waits = awaits_input() && self.handle.status(id)?.next_cursor == printed;
+        Ok(if waits { End::Asked } else { End::Prompt })
     }
 
     /// Waits, if something was typed since the last read, until it has been drawn.
@@ -308,12 +303,11 @@ impl Shared {
         let until = Instant::now() + longest;
         let first = until.min(Instant::now() + SCREEN_WAIT);
         loop {
-            let quiet = match self.has_answered(id, Some(&sent))? {
-                true => {
-                    let left = SCREEN_QUIET.saturating_sub(self.quiet(id)?);
-                    until.min(Instant::now() + left)
-                }
-                false => first,
+            let quiet = if self.handle.status(id)?.next_cursor > sent.at {
+                let left = SCREEN_QUIET.saturating_sub(self.quiet(id)?);
+                until.min(Instant::now() + left)
+            } else {
+                first
             };
             if Instant::now() >= quiet {
                 return Ok(Waited::Done);

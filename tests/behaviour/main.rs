@@ -30,6 +30,7 @@ mod output;
 mod paging;
 mod pins;
 mod plain;
+mod programs;
 mod progress;
 mod protocol;
 mod readme;

@@ -1,11 +1,11 @@
 //! The session tools on real programs: what each answers, by default and in each of its modes.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use serde_json::{Value, json};
 
 use crate::common::{
-    Owner, Server, Terminal, proc,
+    Owner, Server, Terminal, installed, proc,
     terminal::{body, call, drop_in, failure, free, ok},
     wait_until,
 };
@@ -17,15 +17,6 @@ fn keys(body: &Value) -> Vec<&str> {
 
 fn text(body: &Value) -> &str {
     body["output"].as_str().expect("output")
-}
-
-/// Whether a program of these tests is missing, which is said.
-fn lacks(test: &str, program: &str) -> bool {
-    let lacks = !Path::new("/usr/bin").join(program).exists();
-    if lacks {
-        eprintln!("SKIPPED {test}: there is no {program}");
-    }
-    lacks
 }
 
 #[test]
@@ -825,7 +816,7 @@ fn terminal_tools_take_a_session_of_the_session_tools_and_read_by_themselves() {
 
 #[test]
 fn keys_drive_an_editor_and_the_screen_shows_it() {
-    if lacks("keys_drive_an_editor_and_the_screen_shows_it", "vim") {
+    if installed::lacks("vim") {
         return;
     }
     let server = free(&[]);
@@ -885,7 +876,7 @@ fn keys_drive_an_editor_and_the_screen_shows_it() {
 
 #[test]
 fn cursor_keys_are_those_that_a_pager_asked_for() {
-    if lacks("cursor_keys_are_those_that_a_pager_asked_for", "less") {
+    if installed::lacks("less") {
         return;
     }
     let server = free(&[("LESS", "")]);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Owner, Server, Session, proc, wait_until};
+use crate::common::{Owner, Server, Session, installed, proc, wait_until};
 
 /// Approves an argument vector on a terminal of 24 lines and 80 columns.
 fn on_tty(owner: Owner, id: &str, argv: &[&str]) -> Owner {
@@ -272,11 +272,11 @@ fn a_pager_waits_for_its_key() {
     let owner = Owner::new();
     let file = owner.file("long.txt", lines.as_bytes());
     let file = file.to_str().expect("UTF-8").to_owned();
-    if !std::path::Path::new("/usr/bin/less").exists() {
-        eprintln!("NOT TESTED: there is no less here");
-        return;
-    }
-    let server = on_tty(owner, "job", &["/usr/bin/less", &file]).serve();
+    let Some(less) = installed::find("less") else {
+        return installed::not_tested("there is no less here");
+    };
+    let less = less.to_str().expect("UTF-8");
+    let server = on_tty(owner, "job", &[less, &file]).serve();
     let session = server.start("job");
     session.wait_for_text("line 22");
     assert_eq!(session.status()["status"], "RUNNING");

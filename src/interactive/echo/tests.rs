@@ -344,6 +344,42 @@ fn cuts(output: &str, indices: &[Index]) -> Vec<usize> {
     cuts
 }
 
+#[test]
+fn a_part_of_the_echo_is_no_prompt_and_what_follows_it_is() {
+    let asked = typed(PROGRAM, "remote$ ", "echo a $?; cat > x\r");
+    for row in [
+        "remote$ e",
+        "remote$ echo a $",
+        "remote$ echo a $?",
+        "remote$ echo a $?; cat >",
+        "remote$ echo a $?; cat > x",
+        "other> echo a $?",
+    ] {
+        assert!(asked.is_shown_in(row), "{row:?}");
+    }
+    for row in [
+        "",
+        "remote$ ",
+        "remote$",
+        "> ",
+        "a $?",
+        "remote$ echo b $?",
+        "ho a $?",
+    ] {
+        assert!(!asked.is_shown_in(row), "{row:?}");
+    }
+    let lines = typed(PROGRAM, ">>> ", "if x:\r  f(a)\r");
+    assert!(lines.is_shown_in(">>> if x:"));
+    assert!(lines.is_shown_in("...   f(a"));
+    assert!(!lines.is_shown_in("... "));
+    let long = format!("{}?{}\r", "x".repeat(100), "y".repeat(20));
+    let long = typed(PROGRAM, "$ ", &long);
+    assert!(long.is_shown_in(&format!("{}?", "x".repeat(22))));
+    assert!(!long.is_shown_in(&format!("{}?", "x".repeat(23))));
+    let secret = typed(Echoing::Nobody, "", "Password:\r");
+    assert!(!secret.is_shown_in("Password:"));
+}
+
 proptest! {
     /// The twin: an exact echo is what it is, whatever follows it.
     #[test]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 pub mod call;
 pub mod disk;
+pub mod installed;
 pub mod launch;
 pub mod owner;
 pub mod proc;
