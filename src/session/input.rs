@@ -7,6 +7,7 @@
 //! exactly what the pipe took.
 
 use std::{
+    future::pending,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -23,7 +24,7 @@ use crate::{
     session::{
         Session,
         snapshot::Status,
-        tty::{MAX_LINE, Typed},
+        tty::{MAX_LINE, Tty, Typed},
     },
 };
 
@@ -101,6 +102,10 @@ pub async fn run(
                 Some(job) => Some(job),
                 None => return,
             },
+            () = answered(&session) => {
+                type_answers(&session, &mut sink, &mut typed).await;
+                None
+            }
         };
         if let Some(job) = job {
             let end = take_turn(&session, &mut sink, &mut typed, job.text, job.close).await;
@@ -156,11 +161,11 @@ async fn take_turn(
         }
     }
     typed.took(&text);
-    let (accepted, mut cut) = write_all(session, pipe, text).await;
+    let (accepted, mut cut) = write_all(session, pipe, text, TURN).await;
     if on_terminal && close && cut.is_none() {
         let end = typed.end_of_file(mode(session).map_or(END_OF_FILE, |mode| mode.end_of_file));
         typed.took(&end);
-        cut = write_all(session, pipe, end.into()).await.1;
+        cut = write_all(session, pipe, end.into(), TURN).await.1;
     }
     let mut state = session.state();
     if accepted > 0 {
@@ -199,6 +204,34 @@ async fn take_turn(
     }
 }
 
+/// Resolves when the session's terminal has something to say to its program.
+async fn answered(session: &Session) {
+    match session.tty() {
+        Some(tty) => tty.answered.notified().await,
+        None => pending().await,
+    }
+}
+
+/// Types what the terminal answers to queries, as far as there is room for it at once: no user waits for it, and a program
+/// that doesn't read what it asked for may not hold up what users type, let alone end its input.
+async fn type_answers(session: &Session, sink: &mut Option<Sink>, typed: &mut Typed) {
+    let answers = session.tty().map(Tty::take_answers).unwrap_or_default();
+    let takes_input = {
+        let state = session.state();
+        state.status == Status::Running && !state.stdin_closed && !state.input_uncertain
+    };
+    let Some(pipe) = sink.as_mut().filter(|_| takes_input) else {
+        return;
+    };
+    let is_canonical = mode(session).is_some_and(|mode| mode.canonical);
+    if is_canonical && typed.longest(&answers) > MAX_LINE {
+        return;
+    }
+    let answers = Bytes::from(answers);
+    let (accepted, _) = write_all(session, pipe, answers.clone(), Duration::ZERO).await;
+    typed.took(&answers[..accepted]);
+}
+
 fn mode(session: &Session) -> Option<Mode> {
     session.tty()?.line()?.mode().ok()
 }
@@ -214,9 +247,14 @@ enum Cut {
 }
 
 /// Returns the bytes that the pipe took, and why not all of them.
-async fn write_all(session: &Session, pipe: &mut Sink, mut rest: Bytes) -> (usize, Option<Cut>) {
+async fn write_all(
+    session: &Session,
+    pipe: &mut Sink,
+    mut rest: Bytes,
+    turn: Duration,
+) -> (usize, Option<Cut>) {
     let stop = Stop::new();
-    let turn_over = Instant::now() + TURN;
+    let turn_over = Instant::now() + turn;
     let mut cut = None;
     let mut accepted = 0;
     while !rest.is_empty() {

@@ -137,21 +137,13 @@ fn take_in(
     }
 }
 
-/// Has the terminal's screen, if there is one, take in what came. What the terminal has to say to it is typed.
+/// Has the terminal's screen, if there is one, take in what came.
 fn draw(session: &Session, head: Option<char>, text: &str) {
-    let Some(tty) = session.tty() else {
-        return;
-    };
-    let mut replies = Vec::new();
-    {
-        let mut screen = tty.screen();
+    if let Some(tty) = session.tty() {
         if let Some(head) = head {
-            screen.feed(head.encode_utf8(&mut [0; 4]), &mut replies);
+            tty.draw(head.encode_utf8(&mut [0; 4]));
         }
-        screen.feed(text, &mut replies);
-    }
-    if !replies.is_empty() {
-        session.reply(replies);
+        tty.draw(text);
     }
 }
 

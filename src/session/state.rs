@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{Notify, mpsc},
     time::Instant,
 };
 
@@ -328,17 +328,6 @@ impl Session {
     /// Puts a write in the queue, at once. Gives it back when the writer is gone or the queue is full.
     pub fn enqueue(&self, job: WriteJob) -> Result<(), mpsc::error::TrySendError<WriteJob>> {
         self.writes.try_send(job)
-    }
-
-    /// Types what the terminal answers to its program. Where the queue is full nothing is typed: a program that asks so much
-    /// without reading gets no answer.
-    pub fn reply(&self, text: Vec<u8>) {
-        let job = WriteJob {
-            text: text.into(),
-            close: false,
-            reply: oneshot::channel().0,
-        };
-        self.enqueue(job).ok();
     }
 
     /// A write was cancelled: what the child has of it is not known, so its input ends here.

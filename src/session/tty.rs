@@ -1,6 +1,11 @@
 //! A session's terminal, as long as it has one: the line to the kernel, and the screen that its output draws.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
 
 use crate::{process::Terminal, screen::Screen};
 
@@ -14,6 +19,11 @@ pub struct Tty {
     /// Absent once the session is over.
     line: Mutex<Option<Arc<Terminal>>>,
     screen: Mutex<Screen>,
+    /// What the terminal has to say to its program and nobody has typed yet. The screen adds nothing when much is there: a
+    /// program that asks and doesn't read gets no more answers.
+    answers: Mutex<Vec<u8>>,
+    /// Wakes the input writer: there are answers.
+    pub(super) answered: Notify,
 }
 
 impl Tty {
@@ -22,6 +32,8 @@ impl Tty {
         Tty {
             line: Mutex::new(Some(Arc::new(line))),
             screen: Mutex::new(screen),
+            answers: Mutex::default(),
+            answered: Notify::new(),
         }
     }
 
@@ -34,6 +46,24 @@ impl Tty {
     /// The screen. A lock of its own, so that drawing holds up nobody who looks at the log.
     pub fn screen(&self) -> MutexGuard<'_, Screen> {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the screen take in what came.
+    pub(super) fn draw(&self, text: &str) {
+        let mut answers = self.answers();
+        self.screen().feed(text, &mut answers);
+        if !answers.is_empty() {
+            self.answered.notify_one();
+        }
+    }
+
+    /// What is to be typed in answer to queries.
+    pub(super) fn take_answers(&self) -> Vec<u8> {
+        mem::take(&mut *self.answers())
+    }
+
+    fn answers(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives our end of the terminal back. What still has the other end open is hung up by the kernel.

@@ -225,10 +225,15 @@ fn over_its_budget_a_session_loses_its_oldest_text() {
     let job = server.start("job");
     assert_eq!(job.wait_settled()["spool_state"], "ok");
     drained(&server, &dir);
-    let end = job.status();
-    let (base, next) = (cursor(&end, "base_cursor"), cursor(&end, "next_cursor"));
-    let kept = next - base;
-    assert!((9 * MIB / 10..=MIB + 80_000).contains(&kept), "{kept} kept");
+    // The last blocks may still be on their way; the budget counts those that have arrived.
+    let base = || cursor(&job.status(), "base_cursor");
+    let next = cursor(&job.status(), "next_cursor");
+    wait_until(
+        "no more is kept than the budget and what memory holds",
+        || next - base() <= MIB + 80_000,
+    );
+    let base = base();
+    assert!(next - base >= 9 * MIB / 10, "{} kept", next - base);
     wait_until("what went is removed", || on_disk(&dir) <= MIB);
     let expected: String = (1..=600_000).map(|n| format!("{n}\n")).collect();
     let base_at = usize::try_from(base).expect("small");

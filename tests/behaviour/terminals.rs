@@ -375,6 +375,23 @@ fn text_with_a_query_gets_its_answer_typed() {
 }
 
 #[test]
+fn a_program_that_asks_and_does_not_read_can_still_be_interrupted() {
+    let script = "import os\nos.write(1, b'begun')\nwhile True: os.write(1, b'\\x1b[6n' * 100)";
+    let server = on_tty(Owner::new(), "job", &["/usr/bin/python3", "-c", script]).serve();
+    let session = server.start("job");
+    session.wait_for_text("begun");
+    wait_until("much was asked", || {
+        session.status()["next_cursor"].as_u64() > Some(1 << 20)
+    });
+    session.write("\u{3}");
+    let end = session.wait_final();
+    assert_eq!(
+        (&end["status"], &end["input_uncertain"]),
+        (&json!("EXITED"), &json!(false))
+    );
+}
+
+#[test]
 fn a_terminal_without_input_is_refused_in_the_config() {
     let profile = json!({"argv": ["/bin/cat"], "allowed_env": [], "tty": {}, "stdin": "null"});
     let owner = Owner::new().profile("job", profile);
