@@ -260,6 +260,8 @@ impl Shared {
             let is_drawn = quiet >= SCREEN_QUIET && awaits_input() || quiet >= SCREEN_WAIT;
             return Ok(if is_drawn { End::Asked } else { End::Prompt });
         }
+        // First: what is there by now is on the screen that is looked at then, so a prompt there is behind it.
+        let has_answered = self.has_answered(id, sent.as_deref())?;
         let (marks, prompt) = self.handle.screen(id, stands)?;
         let before = match &sent {
             Some(sent) => sent.finished,
@@ -271,7 +273,7 @@ impl Shared {
                 _ => End::Finished,
             });
         }
-        if !prompt || !self.has_answered(id, sent.as_deref())? {
+        if !prompt || !has_answered {
             return Ok(End::Open);
         }
         Ok(if awaits_input() {
