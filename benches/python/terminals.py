@@ -3,13 +3,14 @@
     python3 terminals.py DIRECTORY SERVER [--rounds N]
 
 DIRECTORY is a throwaway folder for terminal-mcp (pip); SERVER is sluicegate's binary. Prints a table of medians, in
-milliseconds but where a row says otherwise, and how many times as much the other's are. Takes some minutes: the other waits two
-seconds and more for output to settle.
+milliseconds but where a row says otherwise, and how many times as much the other's are; then what a terminal takes, beside a
+loop that only reads it. Takes some minutes: the other waits two seconds and more for output to settle.
 """
 
 import argparse
 import json
 import os
+import pty
 import statistics
 import sys
 import time
@@ -138,6 +139,67 @@ ROWS = [
 ]
 
 
+def bare(file: Path) -> float:
+    """MB/s of a loop that reads a terminal."""
+    begun = time.perf_counter()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv("/bin/cat", ["cat", str(file)])
+    total = 0
+    while True:
+        try:
+            total += len(os.read(terminal, 65536))
+        except OSError:
+            break
+    seconds = time.perf_counter() - begun
+    os.close(terminal)
+    os.waitpid(child, 0)
+    return total / seconds / 1e6
+
+
+def hosted(client: Client, command: str) -> float:
+    """MB/s of a command through `terminal_start`."""
+    begun = time.perf_counter()
+    arguments = {"command_id": command, "wait_ms": 55_000, "output_bytes": 256}
+    answer = json.loads(client.call("terminal_start", arguments))
+    seconds = time.perf_counter() - begun
+    check(answer.get("status") == "EXITED", f"{command}: {answer}")
+    return answer["next_cursor"] / seconds / 1e6
+
+
+def drain(folder: Path, server: Path, environment: dict, rounds: int) -> None:
+    file = folder / "lines.txt"
+    file.write_bytes((b"x" * 80 + b"\n") * 1_234_567)
+    argv = ["/bin/cat", str(file)]
+    commands = {
+        "terminal": {"argv": argv, "allowed_env": [], "tty": {}},
+        "pipe": {"argv": argv, "allowed_env": []},
+    }
+    config = folder / "terminals.json"
+    fields = {"allowed_roots": [str(folder)], "default_cwd": str(folder), "commands": commands}
+    config.touch(mode=0o600)
+    config.write_text(json.dumps(fields))
+    clients = {}
+    for io in ("uring", "epoll"):
+        command = [str(server.resolve()), "stdio", "--config", str(config), "--io", io]
+        clients[io] = Client(Server(f"sluicegate-{io}", command, environment), folder)
+    ways = {
+        "a loop that reads a terminal": lambda: bare(file),
+        "a terminal here, io_uring": lambda: hosted(clients["uring"], "terminal"),
+        "a terminal here, epoll": lambda: hosted(clients["epoll"], "terminal"),
+        "a pipe here, io_uring": lambda: hosted(clients["uring"], "pipe"),
+    }
+    found = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            found[name].append(way())
+    print("\n| 100 MB of lines, from `cat` | MB/s |\n|---|---|")
+    for name, speeds in found.items():
+        print(f"| {name} | {statistics.median(speeds):,.0f} |")
+    for client in clients.values():
+        client.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("directory", type=Path)
@@ -168,6 +230,7 @@ def main() -> None:
     finally:
         for client in clients:
             client.close()
+    drain(folder, options.server, environment, options.rounds)
 
 
 if __name__ == "__main__":

@@ -61,12 +61,7 @@ impl Terminal {
         let ours = posix_openpt(flags)?;
         unlockpt(&ours)?;
         let ours = above_stderr(ours.into())?;
-        // By descriptor and not by name: the name under /dev/pts may be another terminal's in this mount namespace.
-        // SAFETY: two integers; the call opens a descriptor and touches no memory.
-        let theirs = unsafe { libc::ioctl(ours.as_raw_fd(), libc::TIOCGPTPEER, flags.bits()) };
-        let theirs = Errno::result(theirs)?;
-        // SAFETY: the kernel has just made this descriptor and nobody else knows it.
-        let theirs = above_stderr(unsafe { OwnedFd::from_raw_fd(theirs) })?;
+        let theirs = above_stderr(other_end(&ours, flags)?)?;
         let mut settings = tcgetattr(&theirs)?;
         // Or erasing a character in the line that is typed would erase one of its bytes.
         settings.input_flags |= InputFlags::IUTF8;
@@ -112,7 +107,7 @@ impl Terminal {
         })
     }
 
-    /// Whether a process of the group that the terminal's keys go to sleeps until something is typed: in a read of a
+    /// Whether all that was typed has been read, and a process of the group that the terminal's keys go to sleeps until something is typed: in a read of a
     /// terminal, or in a poll, of which the kernel doesn't say what it is for.
     ///
     /// Where only the state of a process may be seen, not its system call, one that sleeps counts.
@@ -122,7 +117,19 @@ impl Terminal {
         };
         // The group's first process is the one that a shell put in the foreground. It may wait for a child that reads, as
         // what has a pager does, and in a pipeline it may be gone.
-        awaits(group) || self.members(group).into_iter().any(awaits)
+        let somebody = awaits(group) || self.members(group).into_iter().any(awaits);
+        somebody && self.unread().is_ok_and(|bytes| bytes == 0)
+    }
+
+    /// Bytes that were typed and that the program can read: in canonical mode, those of finished lines.
+    fn unread(&self) -> Result<libc::c_int, Errno> {
+        let flags = OFlag::O_RDONLY | OFlag::O_NOCTTY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+        // Only the other end tells. A program has it open as well, so closing it again hangs nobody up.
+        let theirs = other_end(&self.ours, flags)?;
+        let mut bytes = 0;
+        // SAFETY: the pointer is to a local of the type that this request writes.
+        let told = unsafe { libc::ioctl(theirs.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+        Errno::result(told).map(|_| bytes)
     }
 
     /// Further processes of the group: descendants of the terminal's session leader.
@@ -146,6 +153,16 @@ impl Terminal {
         }
         found
     }
+}
+
+/// Opens the other end. By descriptor and not by name: the name under /dev/pts may be another terminal's in this mount
+/// namespace.
+fn other_end(ours: &impl AsRawFd, flags: OFlag) -> Result<OwnedFd, Errno> {
+    // SAFETY: two integers; the call opens a descriptor and touches no memory.
+    let theirs = unsafe { libc::ioctl(ours.as_raw_fd(), libc::TIOCGPTPEER, flags.bits()) };
+    let theirs = Errno::result(theirs)?;
+    // SAFETY: the kernel has just made this descriptor and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(theirs) })
 }
 
 /// Processes that are looked at for one that waits: more than are between a shell and what reads for it.

@@ -358,3 +358,14 @@ fn two_waits_on_one_session_are_served_in_turn_and_another_sessions_in_between()
     slow.ok("session_send", json!({"input": "now"}));
     assert_eq!(body(&wait)["matched"], true);
 }
+
+#[test]
+fn a_prompt_is_no_answer_while_what_was_typed_is_unread() {
+    // It waits with a prompt on the screen, but not yet for the terminal.
+    let script = "import select; print('> ', end='', flush=True); select.select([], [], [], 0.7); print('got', input()); input('> ')";
+    let server = free(&[]);
+    let terminal = Terminal::open(&server, &format!("/usr/bin/python3 -c \"{script}\""));
+    let answer = terminal.interact("six");
+    let output = answer["output"].as_str().expect("output");
+    assert!(output.ends_with("got six\r\n> "), "{output:?}");
+}

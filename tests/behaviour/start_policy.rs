@@ -129,7 +129,7 @@ fn a_start_returns_at_once_with_a_running_snapshot() {
 
 #[test]
 fn session_ids_are_long_and_differ() {
-    let server = Owner::job("true").serve();
+    let server = Owner::job("true").room_for_many().serve();
     let ids: std::collections::HashSet<String> = (0..20).map(|_| server.start("job").id).collect();
     assert_eq!(ids.len(), 20);
     assert!(
