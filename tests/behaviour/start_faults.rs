@@ -23,7 +23,8 @@ fn limit_descriptors(pid: i32, limit: usize) {
     let status = Command::new("prlimit")
         .args(["--pid", &pid.to_string(), &format!("--nofile={limit}:4096")])
         .status();
-    assert!(status.expect("prlimit is there").success());
+    // A keeper may have gone since it was found.
+    assert!(status.expect("prlimit is there").success() || !proc::is_alive(pid));
 }
 
 /// Tries a start. Returns whether it worked; a failure must say what it was.
