@@ -1,9 +1,9 @@
 //! sluicegate: an MCP process host for Linux. This page is the map.
 //!
-//! A server that a coding agent launches over stdio. It starts only the commands that the machine's Owner approved in
-//! a JSON file, follows their output through pipes, takes input for them, and ends them, whole process groups at a
-//! time. Text is read without consuming it, by an absolute cursor counted in code points, from an arena with a byte
-//! and a record budget for each session.
+//! A server that a coding agent launches over stdio. It starts the commands that the machine's Owner approved in a JSON file,
+//! or any where the Owner says so, on pipes or on terminals, follows their output, takes input for them, and ends them, whole
+//! process groups at a time. Text is read without consuming it, by an absolute cursor counted in code points, from an arena
+//! with a byte and a record budget for each session.
 //!
 //! # Layers
 //!
@@ -24,24 +24,25 @@
 //! ```
 //!
 //! `text` holds what knows one stream only: `utf8` (decoding), `pattern` and `matcher` (the first match, as text comes),
-//! `spliced` (a line that came in pieces, with its cursors), `across` (whether a pattern matches text as a whole), `sequence` (what of a text
-//! is for a terminal), `strip` (text without that), `fold` (what a terminal would show of a line). `view` applies it
-//! to pieces of a log, where two streams are interleaved: `watch` (waiting for a pattern), `find` (lines that match), `plain`
+//! `spliced` (a line that came in pieces, with its cursors), `across` (whether a pattern matches text as a whole),
+//! `sequence` (what of a text is for a terminal), `strip` (text without that), `fold` (what a terminal would show of a line).
+//! `view` applies it to pieces of a log, where two streams are interleaved: `watch` (waiting for a pattern), `find` (lines that match), `plain`
 //! (pages of lines), `last_line`, `excerpt` (head, tail, and the gap counted).
 //!
 //! A test plays a kernel and a child from scripts: `io/scripted.rs` and `process/scripted.rs` take their places, and
 //! `session/simulation` holds whole sessions against a naive model. `tests/fuzz` is a package of its own.
 //!
-//! `text`, `arena`, `config` and `screen` know nothing of each other; `io` knows the arena's blocks, since it fills them, and `config`
-//! asks `contain` whether the kernel has what a sandbox needs. A terminal's size is `screen`'s word for all who need one.
+//! `text`, `arena` and `screen` know nothing of each other; `io` knows the arena's blocks, since it fills them, and `config`
+//! takes a terminal's size from `screen` and asks `contain` whether the kernel has what a sandbox needs.
 //! `tokio_uring` is named in `io/uring.rs` and `io/runtime.rs`, `io_uring` in `io/uring.rs` and `io/probe.rs`, the MCP
-//! SDK in `mcp/` and in the commands that play a client, `landlock` in `contain/ruleset.rs`.
+//! SDK in `mcp/` and in the commands that play a client, `landlock` in `contain/ruleset.rs`, `alacritty_terminal` in `screen/`.
 //!
 //! # Threads
 //!
 //! - The **request thread** (main) runs the MCP service. It looks at sessions under short locks and leaves requests.
-//! - The **I/O thread** (`supervisor/engine.rs`) owns every pipe, pidfd and timer. Each session has four tasks there:
-//!   two pumps (one on a terminal), an input writer, a driver.
+//! - The **I/O thread** (`supervisor/engine.rs`) owns every pipe, terminal, pidfd and timer. Each session has up to five tasks
+//!   there: two pumps (one on a terminal), an input writer, a driver and, with a spool, a spooler. A terminal's size and mode are
+//!   asked for on the request thread.
 //! - A start runs in a thread of its own (`supervisor/launchers.rs`): resolving a directory and executing a file can hang
 //!   on a dead network mount. Its caller is told after a while, and while as many hang as may, further ones are refused.
 //! - Two **search threads** (`supervisor/search.rs`) compile and match patterns, some milliseconds of one search after some of

@@ -108,6 +108,8 @@ const _: () = assert!(defaults::MAX_RECORDS * defaults::BUFFER_BYTES <= MAX_ALL_
 
 /// What a field that the file leaves out is.
 pub mod defaults {
+    use crate::screen::Size;
+
     /// Of `max_sessions`.
     pub const MAX_SESSIONS: u64 = 8;
     /// Of `max_records`.
@@ -125,9 +127,9 @@ pub mod defaults {
     /// Of `max_input_bytes`.
     pub const MAX_INPUT_BYTES: u64 = 65_536;
     /// Of `tty.rows`.
-    pub const TTY_ROWS: u64 = 24;
+    pub const TTY_ROWS: u64 = Size::USUAL.rows as u64;
     /// Of `tty.cols`.
-    pub const TTY_COLS: u64 = 80;
+    pub const TTY_COLS: u64 = Size::USUAL.cols as u64;
     /// Of `spool.bytes_per_session`.
     pub const SPOOL_BYTES_PER_SESSION: u64 = 1_073_741_824;
     /// Of `spool.bytes_total`.
@@ -179,8 +181,8 @@ const SCREEN_BYTES: usize = {
     let side = *TTY_SIDE.end() as usize;
     2 * side * side * CELL_BYTES
 };
-/// The longest scrollback of the widest screen: characters of four bytes.
-const SCROLLBACK_BYTES: usize = MAX_SCROLLBACK_LINES as usize * *TTY_SIDE.end() as usize * 4;
+/// The longest scrollback of the widest screen, of characters of four bytes, in a buffer that may have room for twice as much.
+const SCROLLBACK_BYTES: usize = 2 * MAX_SCROLLBACK_LINES as usize * *TTY_SIDE.end() as usize * 4;
 /// Program, allocator, thread stacks and both runtimes, resident.
 const FIXED_BYTES: usize = 16 * 1_048_576;
 
@@ -324,7 +326,7 @@ mod tests {
         let screens = ("screens of terminals", 3 * 2 * 500 * 500 * 24);
         assert_eq!(plan(&config, holds).items[10], screens);
         config.toolsets.session = true;
-        let scrollback = 3 * 10_000 * 500 * 4;
+        let scrollback = 3 * 2 * 10_000 * 500 * 4;
         assert_eq!(plan(&config, holds).items[10].1, screens.1 + scrollback);
     }
 

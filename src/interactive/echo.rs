@@ -310,7 +310,8 @@ impl Echo {
                 return;
             }
             // Some editors end a row of a line that wraps.
-            if self.echoing == Echoing::Program && self.line.is_part(front) {
+            let fits = self.line.held.len() <= MAX_HELD;
+            if self.echoing == Echoing::Program && fits && self.line.is_part(front) {
                 self.line.feed("\n");
                 return;
             }
@@ -358,7 +359,7 @@ impl Line {
         // A wide character has at least two bytes, so bytes are as many columns or more.
         let rows = SPARE_ROWS + 2 * (input + prompt) / usize::from(cols.max(1));
         let size = Size {
-            rows: u16::try_from(rows).unwrap_or(u16::MAX).min(1000),
+            rows: u16::try_from(rows).unwrap_or(u16::MAX).min(Size::MAX_SIDE),
             cols,
         };
         Line {

@@ -164,7 +164,7 @@ impl Interactive {
     /// `session_exec`.
     ///
     /// # Cancel safety
-    /// Dropped, the command goes on until its session is idle for too long.
+    /// Dropped, the command is ended.
     ///
     /// # Errors
     /// As [`Interactive::create`].

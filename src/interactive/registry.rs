@@ -203,8 +203,12 @@ impl Registry {
     ) {
         let idle_timeout = idle_timeout.unwrap_or(self.idle_timeout);
         let entry = Entry::new(snapshot, label, command, Some(idle_timeout));
-        let mut inner = self.inner();
-        inner.entries.push(Arc::new(entry));
+        self.add(&mut self.inner(), Arc::new(entry));
+    }
+
+    /// Looked after from now on, until the session is gone.
+    fn add(self: &Arc<Self>, inner: &mut Inner, entry: Arc<Entry>) {
+        inner.entries.push(entry);
         if !inner.cleaning {
             inner.cleaning = true;
             tokio::spawn(clean(Arc::downgrade(self), self.cleanup_interval));
@@ -215,7 +219,7 @@ impl Registry {
     ///
     /// # Errors
     /// There is none, or it is not on a terminal.
-    pub(super) fn find(&self, id: &str) -> Result<Arc<Entry>, Failure> {
+    pub(super) fn find(self: &Arc<Self>, id: &str) -> Result<Arc<Entry>, Failure> {
         let mut inner = self.inner();
         let known = inner.entries.iter().position(|entry| entry.id == id);
         let looked = if inner.closed.iter().any(|closed| closed == id) {
@@ -234,7 +238,7 @@ impl Registry {
         let snapshot = snapshot.map_err(refused(FailureKind::ReadError))?;
         let command = snapshot.command_id.clone();
         let entry = Arc::new(Entry::new(&snapshot, command.clone(), command, None));
-        inner.entries.push(Arc::clone(&entry));
+        self.add(&mut inner, Arc::clone(&entry));
         Ok(entry)
     }
 
@@ -267,7 +271,7 @@ impl Registry {
     }
 
     /// Closes what has been idle for too long. False when there is nothing left to look after.
-    async fn sweep(&self) -> bool {
+    fn sweep(&self) -> bool {
         for (entry, snapshot) in self.all() {
             let Some(idle_timeout) = entry.idle_timeout else {
                 continue;
@@ -279,8 +283,12 @@ impl Registry {
             }
             if self.remove(&entry.id) {
                 tracing::info!(session = entry.id, "idle, closed");
-                closing::close(&self.handle, &entry.id, None).await.ok();
-                self.handle.forget(&entry.id);
+                let handle = self.handle.clone();
+                // Of its own: one that takes its time holds up no other.
+                tokio::spawn(async move {
+                    closing::close(&handle, &entry.id, None).await.ok();
+                    handle.forget(&entry.id);
+                });
             }
         }
         let mut inner = self.inner();
@@ -294,7 +302,7 @@ async fn clean(registry: Weak<Registry>, interval: Duration) {
     loop {
         sleep(interval).await;
         match registry.upgrade() {
-            Some(registry) if registry.sweep().await => {}
+            Some(registry) if registry.sweep() => {}
             _ => return,
         }
     }

@@ -85,15 +85,20 @@ impl Shared {
                 (sent.to_string(), false)
             }
         };
+        let echoing = if is_echoed {
+            echoing(line)
+        } else {
+            Echoing::Nobody
+        };
         let typed = Typed {
-            echoing: if is_echoed {
-                echoing(line)
-            } else {
-                Echoing::Nobody
-            },
+            echoing,
             prompt: place.prompt,
             cols: place.cols,
-            text: text.clone(),
+            // No echo is looked for, and most passwords are typed so: what isn't kept can't be told.
+            text: match echoing {
+                Echoing::Nobody => String::new(),
+                _ => text.clone(),
+            },
         };
         let written = if is_secret {
             self.handle.write_secret(id, text, client, pending()).await

@@ -86,13 +86,14 @@ impl Stream {
                 }
                 Err(other) => return Err(other),
             };
-            self.cursor = piece.next_cursor;
-            taken.bytes += piece.text.len();
+            let (text, _) = split_chars(&piece.text, end - self.cursor);
+            self.cursor = piece.next_cursor.min(end);
+            taken.bytes += text.len();
             if form.strip_ansi {
-                self.strip.take(&piece.text, &mut taken.output);
+                self.strip.take(text, &mut taken.output);
             } else {
-                self.strip.take(&piece.text, &mut String::new());
-                taken.output.push_str(&piece.text);
+                self.strip.take(text, &mut String::new());
+                taken.output.push_str(text);
             }
             if taken.output.len() > 2 * form.max_buffer_bytes {
                 taken.keep_end(form.max_buffer_bytes);

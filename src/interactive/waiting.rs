@@ -2,7 +2,10 @@
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    task::yield_now,
+    time::{Instant, sleep_until},
+};
 
 use super::{
     Shared,
@@ -27,6 +30,8 @@ use crate::{
 
 /// After so long without output, a line that could have been an echo isn't one.
 const PAUSE: Duration = Duration::from_millis(30);
+/// How long what was printed by the end of a wait may go on being searched.
+const OVERTIME: Duration = Duration::from_millis(500);
 
 impl Shared {
     /// `session_wait_for`.
@@ -157,7 +162,16 @@ impl Shared {
         let mut changes = handle.changes(id)?;
         let mut pause = None;
         loop {
-            if hunt.search(handle, id).await? {
+            let found = tokio::select! {
+                biased;
+                () = &mut cancelled => return Ok((false, hunt.at, Waited::Cancelled)),
+                found = hunt.search(handle, id) => found?,
+                // A program that prints faster than its output can be searched.
+                () = sleep_until(until.max(Instant::now()) + OVERTIME) => {
+                    return Ok((false, hunt.at, Waited::Done));
+                }
+            };
+            if found {
                 return Ok((true, hunt.at, Waited::Done));
             }
             if Instant::now() >= until {
@@ -229,8 +243,9 @@ impl Hunt {
             let piece = match handle.text(id, self.at, PIECE_BYTES) {
                 Ok(piece) => piece,
                 Err(Refusal::CursorExpired { base, .. }) => {
-                    // An echo can't be followed over a gap.
+                    // Neither an echo nor a sequence can be followed over a gap.
                     (self.at, self.echo) = (base, None);
+                    self.strip = self.strip.take().map(|_| Strip::default());
                     continue;
                 }
                 Err(other) => return Err(other),
@@ -254,6 +269,8 @@ impl Hunt {
             if self.see(handle, &visible, is_all).await? {
                 return Ok(true);
             }
+            // Also where nothing of it was to be searched: others are to be answered meanwhile.
+            yield_now().await;
         }
     }
 

@@ -35,8 +35,7 @@ pub struct Terminal {
 /// # Errors
 /// As for a session: the kernel's.
 pub fn offered() -> Result<(), Errno> {
-    let usual = Size { rows: 24, cols: 80 };
-    Terminal::open(usual).map(drop)
+    Terminal::open(Size::USUAL).map(drop)
 }
 
 /// How the line discipline treats what is typed.

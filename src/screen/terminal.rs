@@ -23,6 +23,8 @@ pub struct Size {
 }
 
 impl Size {
+    /// What a terminal has that nobody gave another size.
+    pub const USUAL: Size = Size { rows: 24, cols: 80 };
     /// Most rows, and most columns.
     pub const MAX_SIDE: u16 = 500;
 

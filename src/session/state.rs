@@ -109,7 +109,10 @@ pub struct Session {
 impl Session {
     /// A session whose child `pid` has just been started. `writes` leads to its input writer. With `spooling` a
     /// [`spooler`](super::spooler) is to run beside its pumps. With `tty` the child is on that terminal.
-    #[expect(clippy::too_many_arguments, reason = "one caller, who has them all")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "parts of one value, each made by somebody else"
+    )]
     pub fn new(
         id: String,
         command_id: String,

@@ -68,8 +68,13 @@ impl Tty {
 
     /// Gives our end of the terminal back. What still has the other end open is hung up by the kernel.
     pub(super) fn close(&self) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        *line = None;
+        let line = self
+            .line
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        // Not under the lock: the kernel hangs up whoever is left.
+        drop(line);
     }
 }
 

@@ -127,7 +127,7 @@ impl Handle {
             .as_ref()
             .and_then(|terminal| terminal.free.clone())
         {
-            Some(argv) => &Profile::new(&request.command_id, found(argv)?),
+            Some(argv) => &Profile::new(&request.command_id, argv),
             None => config
                 .command(&request.command_id)
                 .ok_or(Refusal::CommandNotFound)?,
@@ -256,19 +256,18 @@ impl Handle {
 }
 
 /// The arguments with the program's place in its name's stead.
-fn found(mut argv: Vec<String>) -> Result<Vec<String>, Refusal> {
+fn found(argv: &[String]) -> Result<Vec<String>, Refusal> {
     let program = argv.first().and_then(|name| find_program(name));
     let program = program.and_then(|path| path.into_os_string().into_string().ok());
     let program = program.ok_or(Refusal::StartFailed(SpawnError::NotFound))?;
-    argv[0] = program;
-    Ok(argv)
+    let arguments = argv.iter().skip(1).cloned();
+    Ok([program].into_iter().chain(arguments).collect())
 }
 
 /// The size of the terminal that is to be had, if one is.
 fn size(request: &StartRequest, profile: &Profile) -> Option<Size> {
-    let usual = Size { rows: 24, cols: 80 };
     match &request.terminal {
-        Some(terminal) => Some(terminal.size.or(profile.tty).unwrap_or(usual)),
+        Some(terminal) => Some(terminal.size.or(profile.tty).unwrap_or(Size::USUAL)),
         None => profile.tty,
     }
 }
@@ -286,9 +285,9 @@ fn launch(
         .terminal
         .as_ref()
         .is_some_and(|terminal| terminal.free.is_some());
-    let (variables, Directory { descriptor, place }) = if is_free {
+    let (argv, variables, Directory { descriptor, place }) = if is_free {
         let directory = inherited_cwd().map_err(Refusal::Cwd)?;
-        (inherited_env(), directory)
+        (found(&profile.argv)?, inherited_env(), directory)
     } else {
         let variables = child_env(profile, &request.env, size.is_some()).map_err(Refusal::Env)?;
         let cwd = match &request.cwd {
@@ -297,9 +296,9 @@ fn launch(
         };
         let directory = open_cwd(cwd, &config.allowed_roots).map_err(Refusal::Cwd)?;
         vet_executable(Path::new(&profile.argv[0])).map_err(Refusal::Executable)?;
-        (variables, directory)
+        (profile.argv.clone(), variables, directory)
     };
-    let launch = Launch::new(&profile.argv, &variables, descriptor, profile.stdin);
+    let launch = Launch::new(&argv, &variables, descriptor, profile.stdin);
     let launch = launch
         .map(|launch| {
             launch

@@ -27,8 +27,6 @@ pub struct Piece {
     pub text: String,
     /// Cursor after its last code point.
     pub next_cursor: u64,
-    /// Cursor of the oldest code point in memory.
-    pub base_cursor: u64,
 }
 
 impl Handle {
@@ -96,7 +94,6 @@ impl Handle {
         Ok(Piece {
             text: page.text,
             next_cursor: page.next_cursor,
-            base_cursor: page.base_cursor,
         })
     }
 
