@@ -223,7 +223,7 @@ impl Shared {
             match settle.next(Instant::now()) {
                 Next::Return => return Ok(Waited::Done),
                 Next::Look => {
-                    let end = self.end_of_output(entry, reading, wanted.mode)?;
+                    let end = self.end_of_output(entry, reading, wanted.mode).await?;
                     if settle.looked(Instant::now(), end) {
                         return Ok(Waited::Done);
                     }
@@ -245,7 +245,7 @@ impl Shared {
     }
 
     /// What stands at the end of the output, and whether it is waited at.
-    fn end_of_output(
+    async fn end_of_output(
         &self,
         entry: &Entry,
         reading: &Reading,
@@ -281,8 +281,11 @@ impl Shared {
         if !prompt || !sent.as_deref().is_none_or(is_answer) {
             return Ok(End::Open);
         }
-        // A program that polls doesn't say for what. One that has printed meanwhile didn't wait at that prompt.
-        let waits = awaits_input() && self.handle.status(id)?.next_cursor == printed;
+        // A program that polls doesn't say for what. One that has printed meanwhile, on the way to us or there already, didn't
+        // wait at that prompt.
+        let waits = awaits_input()
+            && self.handle.is_caught_up(id).await.unwrap_or_default()
+            && self.handle.status(id)?.next_cursor == printed;
         Ok(if waits { End::Asked } else { End::Prompt })
     }
 

@@ -7,7 +7,7 @@
 
 use std::{
     fs,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
     path::Path,
 };
 
@@ -21,7 +21,7 @@ use nix::{
     unistd::{Pid, getpgid, tcgetpgrp},
 };
 
-use super::descriptors::above_stderr;
+use super::descriptors::{above_stderr, is_readable};
 use crate::screen::Size;
 
 /// Our end. The child's end is gone when no process has it open; reading ours then gives EIO.
@@ -117,18 +117,21 @@ impl Terminal {
         // The group's first process is the one that a shell put in the foreground. It may wait for a child that reads, as
         // what has a pager does, and in a pipeline it may be gone.
         let somebody = awaits(group) || self.members(group).into_iter().any(awaits);
-        somebody && self.unread().is_ok_and(|bytes| bytes == 0)
+        somebody && self.is_read().unwrap_or_default()
     }
 
-    /// Bytes that were typed and that the program can read: in canonical mode, those of finished lines.
-    fn unread(&self) -> Result<libc::c_int, Errno> {
+    /// Whether the program has read all that was typed: in canonical mode, all finished lines.
+    fn is_read(&self) -> Result<bool, Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOCTTY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
         // Only the other end tells. A program has it open as well, so closing it again hangs nobody up.
         let theirs = other_end(&self.ours, flags)?;
-        let mut bytes = 0;
-        // SAFETY: the pointer is to a local of the type that this request writes.
-        let told = unsafe { libc::ioctl(theirs.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
-        Errno::result(told).map(|_| bytes)
+        // By poll, which first hands on what is still between the two ends.
+        Ok(!is_readable(theirs.as_fd()))
+    }
+
+    /// Whether something was printed that nobody has taken yet, or the terminal is hung up.
+    pub fn has_output(&self) -> bool {
+        is_readable(self.ours.as_fd())
     }
 
     /// Further processes of the group: descendants of the terminal's session leader.

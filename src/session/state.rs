@@ -5,8 +5,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use bytes::Bytes;
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
 
@@ -331,6 +332,24 @@ impl Session {
     /// Puts a write in the queue, at once. Gives it back when the writer is gone or the queue is full.
     pub fn enqueue(&self, job: WriteJob) -> Result<(), mpsc::error::TrySendError<WriteJob>> {
         self.writes.try_send(job)
+    }
+
+    /// Resolves once what a pump had taken by now is in the log. The writer runs between a pump's steps, each of which goes from
+    /// a read to the log, and after earlier writes.
+    ///
+    /// # Cancel safety
+    /// Dropping it changes nothing.
+    pub async fn caught_up(&self) {
+        let (reply, passed) = oneshot::channel();
+        let nothing = WriteJob {
+            text: Bytes::new(),
+            close: false,
+            reply,
+        };
+        // A full queue, or none any more: then somebody else will look again.
+        if self.enqueue(nothing).is_ok() {
+            passed.await.ok();
+        }
     }
 
     /// A write was cancelled: what the child has of it is not known, so its input ends here.

@@ -78,6 +78,25 @@ impl Handle {
         })
     }
 
+    /// Whether all that the session's program has printed by now is in the log, once that is so. False when something is still
+    /// on its way, which is told of when it has come.
+    ///
+    /// # Errors
+    /// It is on no terminal, or not running any more.
+    ///
+    /// # Cancel safety
+    /// Dropping it changes nothing.
+    pub async fn is_caught_up(&self, session_id: &str) -> Result<bool, Refusal> {
+        let session = self.shared.table.find(session_id)?;
+        let line = tty(&session)?.line();
+        let line = line.ok_or(Refusal::SessionNotRunning { accepted: 0 })?;
+        if line.has_output() {
+            return Ok(false);
+        }
+        session.caught_up().await;
+        Ok(true)
+    }
+
     /// At most `bytes` of the session's text from `cursor` on, as it stands in memory.
     ///
     /// # Errors
