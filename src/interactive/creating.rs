@@ -1,6 +1,9 @@
 //! Starting a session: what a command means, and what is asked of its terminal.
 
-use std::future::{Future, pending};
+use std::{
+    future::{Future, pending, ready},
+    pin::pin,
+};
 
 use super::{
     Shared,
@@ -57,10 +60,21 @@ impl Shared {
             input: String::new(),
             client: request.client,
         };
+        let mut cancelled = pin!(cancelled);
         let snapshot = self
-            .start(start, cancelled)
+            .start(start, cancelled.as_mut())
             .await
             .map_err(refused(FailureKind::SpawnError))?;
+        let is_cancelled = tokio::select! {
+            biased;
+            () = cancelled => true,
+            () = ready(()) => false,
+        };
+        if is_cancelled {
+            // It was ended, and nobody learns its id.
+            self.handle.forget(&snapshot.session_id);
+            return Err(refused(FailureKind::SpawnError)(Refusal::ShuttingDown));
+        }
         self.registry.enter(
             &snapshot,
             label.clone(),

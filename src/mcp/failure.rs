@@ -147,7 +147,15 @@ impl From<Refusal> for Failure {
                 code,
                 format!("a line of {bytes} bytes is more than the {max} that the terminal takes of a line; nothing was typed, use shorter lines"),
             ),
-            Refusal::InputBackpressure { accepted } => Self::new(
+            Refusal::InputBackpressure {
+                accepted,
+                closed: false,
+            } => Self::new(
+                code,
+                format!("the program did not take the text in time; {accepted} bytes were typed and the rest was not, so go on from there when it reads again"),
+            )
+            .with_accepted(accepted),
+            Refusal::InputBackpressure { accepted, .. } => Self::new(
                 code,
                 format!("the process did not take the text in time; {accepted} bytes were accepted and stdin is closed now, so do not send it again to this session"),
             )
@@ -296,7 +304,10 @@ mod tests {
             ),
             (Refusal::NotATerminal, "INVALID_ARGUMENT"),
             (
-                Refusal::InputBackpressure { accepted: 3 },
+                Refusal::InputBackpressure {
+                    accepted: 3,
+                    closed: true,
+                },
                 "INPUT_BACKPRESSURE",
             ),
             (Refusal::InputUncertain { accepted: 0 }, "INPUT_UNCERTAIN"),
@@ -374,8 +385,11 @@ mod tests {
             text(Refusal::CursorExpired { base: 5, next: 9 }),
             r#"{"code":"CURSOR_EXPIRED","message":"output at cursor was evicted; some is lost, read on with cursor=5","base_cursor":5,"next_cursor":9}"#
         );
-        let body: Value =
-            serde_json::from_str(&text(Refusal::InputBackpressure { accepted: 3 })).unwrap();
+        let body: Value = serde_json::from_str(&text(Refusal::InputBackpressure {
+            accepted: 3,
+            closed: true,
+        }))
+        .unwrap();
         assert_eq!(body["accepted_bytes"], 3);
         assert_eq!(body["input_uncertain"], true);
     }

@@ -129,6 +129,31 @@ impl Terminal {
         Ok(!is_readable(theirs.as_fd()))
     }
 
+    /// Sends the foreground group the signal that the line discipline makes of this key, past what was typed before it.
+    ///
+    /// # Errors
+    /// EINVAL for a key of which it makes none, otherwise the kernel's.
+    pub fn interrupt(&self, key: u8) -> Result<(), Errno> {
+        let settings = tcgetattr(&self.ours)?;
+        let keys = [
+            (SpecialCharacterIndices::VINTR, libc::SIGINT),
+            (SpecialCharacterIndices::VQUIT, libc::SIGQUIT),
+            (SpecialCharacterIndices::VSUSP, libc::SIGTSTP),
+        ];
+        let of_key = |(index, _): &(SpecialCharacterIndices, _)| {
+            settings.control_chars[*index as usize] == key
+        };
+        let signals = settings.local_flags.contains(LocalFlags::ISIG);
+        let (_, signal) = keys
+            .into_iter()
+            .find(of_key)
+            .filter(|_| signals)
+            .ok_or(Errno::EINVAL)?;
+        // SAFETY: integers; the kernel sends the signal by itself, so no number can be another group's meanwhile.
+        let sent = unsafe { libc::ioctl(self.ours.as_raw_fd(), libc::TIOCSIG, signal) };
+        Errno::result(sent).map(drop)
+    }
+
     /// Whether something was printed that nobody has taken yet, or the terminal is hung up.
     pub fn has_output(&self) -> bool {
         is_readable(self.ours.as_fd())

@@ -57,10 +57,12 @@ pub enum WriteEnd {
         /// The log's end when the turn came.
         next_cursor: u64,
     },
-    /// The turn was over first; stdin is closed now.
+    /// The turn was over first.
     Backpressure {
         /// See the enum.
         accepted: usize,
+        /// Stdin is closed now, and so input is uncertain. A terminal takes the rest when its program reads again.
+        closed: bool,
     },
     /// Input is uncertain: this or an earlier write was cut off.
     Uncertain {
@@ -160,8 +162,17 @@ async fn take_turn(
             return WriteEnd::LineTooLong { bytes };
         }
     }
-    typed.took(&text);
-    let (accepted, mut cut) = write_all(session, pipe, text, TURN).await;
+    let (accepted, mut cut) = write_all(session, pipe, text.clone(), TURN).await;
+    typed.took(&text[..accepted]);
+    if let ([key], Some(Cut::TurnOver)) = (&*text, &cut)
+        && interrupts(session, *key)
+    {
+        return WriteEnd::Done {
+            accepted: length,
+            stdin_closed: false,
+            next_cursor,
+        };
+    }
     if on_terminal && close && cut.is_none() {
         let end = typed.end_of_file(mode(session).map_or(END_OF_FILE, |mode| mode.end_of_file));
         typed.took(&end);
@@ -190,9 +201,10 @@ async fn take_turn(
             }
         }
         Some(Cut::TurnOver) => {
-            state.stdin_closed = true;
-            state.input_uncertain = true;
-            WriteEnd::Backpressure { accepted }
+            let closed = !on_terminal;
+            state.stdin_closed |= closed;
+            state.input_uncertain |= closed;
+            WriteEnd::Backpressure { accepted, closed }
         }
         Some(Cut::FromOutside) => {
             if state.input_uncertain {
@@ -234,6 +246,12 @@ async fn type_answers(session: &Session, sink: &mut Option<Sink>, typed: &mut Ty
 
 fn mode(session: &Session) -> Option<Mode> {
     session.tty()?.line()?.mode().ok()
+}
+
+/// Whether the key, for which a terminal that nobody reads had no room, was a signal that could be sent all the same.
+fn interrupts(session: &Session, key: u8) -> bool {
+    let line = session.tty().and_then(Tty::line);
+    line.is_some_and(|line| line.interrupt(key).is_ok())
 }
 
 /// Why a write ended before its last byte.

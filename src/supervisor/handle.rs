@@ -370,7 +370,9 @@ async fn await_write(
             stdin_closed,
             next_cursor,
         }),
-        WriteEnd::Backpressure { accepted } => Err(Refusal::InputBackpressure { accepted }),
+        WriteEnd::Backpressure { accepted, closed } => {
+            Err(Refusal::InputBackpressure { accepted, closed })
+        }
         WriteEnd::Uncertain { accepted } => Err(Refusal::InputUncertain { accepted }),
         WriteEnd::LineTooLong { bytes } => Err(Refusal::LineTooLong {
             bytes,

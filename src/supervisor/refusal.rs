@@ -147,10 +147,12 @@ pub enum Refusal {
         /// Bytes that a line may have.
         max: usize,
     },
-    /// The child did not take the write in time; stdin is closed now.
+    /// The child did not take the write in time.
     InputBackpressure {
         /// Bytes that the pipe took.
         accepted: usize,
+        /// Stdin is closed now; of a terminal it isn't.
+        closed: bool,
     },
     /// An earlier write was cut off, so the child's input is not what the client thinks.
     InputUncertain {
@@ -211,7 +213,7 @@ impl Refusal {
     pub fn accepted_bytes(&self) -> usize {
         match self {
             Refusal::SessionNotRunning { accepted }
-            | Refusal::InputBackpressure { accepted }
+            | Refusal::InputBackpressure { accepted, .. }
             | Refusal::InputUncertain { accepted }
             | Refusal::StdinClosed { accepted } => *accepted,
             _ => 0,

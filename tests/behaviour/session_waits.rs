@@ -369,3 +369,25 @@ fn a_prompt_is_no_answer_while_what_was_typed_is_unread() {
     let output = answer["output"].as_str().expect("output");
     assert!(output.ends_with("got six\r\n> "), "{output:?}");
 }
+
+#[test]
+fn calls_that_are_given_up_at_once_leave_nothing_and_break_nothing() {
+    let server = free(&[]);
+    for _ in 0..20 {
+        server
+            .send("session_exec", json!({"exec": "sleep 30"}))
+            .cancel();
+        server
+            .send("session_create", json!({"command": "sleep 30"}))
+            .cancel();
+    }
+    wait_until("what was cancelled is gone", || {
+        ok(&server, "session_list", json!({}))["count"] == 0
+    });
+    assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
+    // They are killed, which takes a moment.
+    wait_until("there is room again", || {
+        let answer = call(&server, "session_exec", json!({"exec": "echo alive"}));
+        answer["output"] == "alive\r\n"
+    });
+}

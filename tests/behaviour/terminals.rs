@@ -392,6 +392,34 @@ fn a_program_that_asks_and_does_not_read_can_still_be_interrupted() {
 }
 
 #[test]
+fn a_terminal_that_nobody_reads_stays_open_and_can_be_interrupted() {
+    let script = "import signal,sys,time\nprint('up', flush=True)\n\
+        try:\n while True: time.sleep(0.02)\n\
+        except KeyboardInterrupt: pass\nprint('reads', flush=True)\n\
+        for line in sys.stdin:\n  if line == 'last\\n': break\nprint('through')";
+    let server = on_tty(Owner::new(), "job", &["/usr/bin/python3", "-c", script]).serve();
+    let session = server.start("job");
+    session.wait_for_text("up\r\n");
+    let error = server.refused(
+        "terminal_write",
+        session.with_id(json!({"text": "line\n".repeat(5_000)})),
+    );
+    assert_eq!(error["code"], "INPUT_BACKPRESSURE");
+    assert!(error["accepted_bytes"].as_u64() > Some(1_000), "{error}");
+    let status = session.status();
+    assert_eq!(
+        (&status["stdin_closed"], &status["input_uncertain"]),
+        (&json!(false), &json!(false))
+    );
+    // There is no room for the key, and it is one all the same.
+    session.write("\u{3}");
+    session.wait_for_text("reads\r\n");
+    session.write("\nlast\n");
+    session.wait_for_text("through\r\n");
+    assert_eq!(session.wait_final()["exit_code"], 0);
+}
+
+#[test]
 fn a_terminal_without_input_is_refused_in_the_config() {
     let profile = json!({"argv": ["/bin/cat"], "allowed_env": [], "tty": {}, "stdin": "null"});
     let owner = Owner::new().profile("job", profile);

@@ -1,5 +1,10 @@
 //! What each session tool does with its arguments.
 
+use std::{
+    future::{Future, poll_fn},
+    task::Poll,
+};
+
 use rmcp::model::CallToolResult;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -126,10 +131,15 @@ fn bad(BadArgument(message): BadArgument) -> Failure {
     }
 }
 
-/// Until nobody waits for the answer any more.
-async fn over(call: &Call<'_>) {
-    tokio::select! {
-        () = call.cancelled.cancelled() => {}
-        () = call.eof.cancelled() => {}
-    }
+/// Until nobody waits for the answer any more. Unlike an async block it may be polled again after that: a call has several
+/// waits to cut short.
+fn over<'a>(call: &'a Call<'_>) -> impl Future<Output = ()> + 'a {
+    let mut cancelled = Box::pin(call.cancelled.cancelled());
+    let mut eof = Box::pin(call.eof.cancelled());
+    poll_fn(
+        move |context| match (cancelled.as_mut().poll(context), eof.as_mut().poll(context)) {
+            (Poll::Pending, Poll::Pending) => Poll::Pending,
+            _ => Poll::Ready(()),
+        },
+    )
 }

@@ -211,7 +211,11 @@ fn check_input(world: &World, end: &Snapshot) {
                 closed |= write.close;
                 accepted
             }
-            WriteEnd::Backpressure { accepted } => {
+            WriteEnd::Backpressure {
+                accepted,
+                closed: is_closed,
+            } => {
+                assert!(is_closed, "a pipe can't be gone on with");
                 assert!(took >= TURN, "out of time after {took:?}");
                 assert!(accepted < write.text.len() && !closed);
                 (closed, overdue) = (true, true);
