@@ -121,9 +121,12 @@ impl Terminal {
     }
 
     /// Whether the program has read all that was typed: in canonical mode, all finished lines.
-    fn is_read(&self) -> Result<bool, Errno> {
+    ///
+    /// # Errors
+    /// EMFILE and the like: only the other end tells, and it is opened for that.
+    pub fn is_read(&self) -> Result<bool, Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOCTTY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-        // Only the other end tells. A program has it open as well, so closing it again hangs nobody up.
+        // A program has it open as well, so closing it again hangs nobody up.
         let theirs = other_end(&self.ours, flags)?;
         // By poll, which first hands on what is still between the two ends.
         Ok(!is_readable(theirs.as_fd()))

@@ -156,15 +156,10 @@ async fn take_turn(
     };
     let length = text.len();
     let on_terminal = session.tty().is_some();
-    if let Some(mode) = mode(session) {
-        let bytes = typed.longest(&text);
-        if mode.canonical && bytes > MAX_LINE {
-            return WriteEnd::LineTooLong { bytes };
-        }
+    if typed.is_stuck {
+        typed.is_stuck = !is_read(session);
     }
-    let (accepted, mut cut) = write_all(session, pipe, text.clone(), TURN).await;
-    typed.took(&text[..accepted]);
-    if let ([key], Some(Cut::TurnOver)) = (&*text, &cut)
+    if let ([key], true) = (&*text, typed.is_stuck)
         && interrupts(session, *key)
     {
         return WriteEnd::Done {
@@ -173,6 +168,14 @@ async fn take_turn(
             next_cursor,
         };
     }
+    if let Some(mode) = mode(session) {
+        let bytes = typed.longest(&text);
+        if mode.canonical && bytes > MAX_LINE {
+            return WriteEnd::LineTooLong { bytes };
+        }
+    }
+    let (accepted, mut cut) = write_all(session, pipe, text.clone(), TURN).await;
+    typed.took(&text[..accepted]);
     if on_terminal && close && cut.is_none() {
         let end = typed.end_of_file(mode(session).map_or(END_OF_FILE, |mode| mode.end_of_file));
         typed.took(&end);
@@ -202,6 +205,7 @@ async fn take_turn(
         }
         Some(Cut::TurnOver) => {
             let closed = !on_terminal;
+            typed.is_stuck = on_terminal;
             state.stdin_closed |= closed;
             state.input_uncertain |= closed;
             WriteEnd::Backpressure { accepted, closed }
@@ -248,7 +252,13 @@ fn mode(session: &Session) -> Option<Mode> {
     session.tty()?.line()?.mode().ok()
 }
 
-/// Whether the key, for which a terminal that nobody reads had no room, was a signal that could be sent all the same.
+/// Whether the program has read all that was typed.
+fn is_read(session: &Session) -> bool {
+    let line = session.tty().and_then(Tty::line);
+    line.is_none_or(|line| line.is_read().unwrap_or(true))
+}
+
+/// Whether the key, which a terminal that nobody reads wouldn't look at, was a signal that could be sent all the same.
 fn interrupts(session: &Session, key: u8) -> bool {
     let line = session.tty().and_then(Tty::line);
     line.is_some_and(|line| line.interrupt(key).is_ok())

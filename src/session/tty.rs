@@ -83,6 +83,9 @@ impl Tty {
 pub(super) struct Typed {
     /// Bytes since the line began.
     pending: usize,
+    /// A write found no room. The line discipline looks at what is typed from then on, keys that make signals among it, only
+    /// when the program has read.
+    pub(super) is_stuck: bool,
 }
 
 impl Typed {
