@@ -3,39 +3,14 @@
 use std::fmt;
 
 use alacritty_terminal::term::TermMode;
-use serde::Serialize;
 
 use super::{
-    answers,
+    Size, answers,
     marks::Marks,
     parser::{Csi, Parser, Sink},
     surface::Surface,
     tail::Tail,
 };
-
-/// A terminal's size in cells, 1 to [`Size::MAX_SIDE`] each. (One of a single column is emulated with two.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Size {
-    /// Lines.
-    pub rows: u16,
-    /// Columns.
-    pub cols: u16,
-}
-
-impl Size {
-    /// What a terminal has that nobody gave another size.
-    pub const USUAL: Size = Size { rows: 24, cols: 80 };
-    /// Most rows, and most columns.
-    pub const MAX_SIDE: u16 = 500;
-
-    /// The nearest size that a terminal can have.
-    fn possible(self) -> Size {
-        Size {
-            rows: self.rows.clamp(1, Size::MAX_SIDE),
-            cols: self.cols.clamp(1, Size::MAX_SIDE),
-        }
-    }
-}
 
 /// While more than this waits to be sent, queries aren't answered: a line discipline's queue holds no more, so nobody is
 /// reading the answers.

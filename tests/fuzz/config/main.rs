@@ -14,6 +14,10 @@ mod contain;
 mod promises;
 #[path = "../../../src/config/schema_twin.rs"]
 mod schema_twin;
+// All that the config knows of that layer.
+#[allow(dead_code)]
+#[path = "../../../src/screen/size.rs"]
+mod screen;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     promises::check(data);
