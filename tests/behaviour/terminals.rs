@@ -14,6 +14,12 @@ fn serve(script: &str) -> Server {
     on_tty(Owner::new(), "job", &["/bin/sh", "-c", script]).serve()
 }
 
+/// An interactive shell.
+fn serve_bash() -> Server {
+    let argv = ["/bin/bash", "--norc", "--noprofile", "-i"];
+    on_tty(Owner::new(), "bash", &argv).serve()
+}
+
 fn resize(session: &Session, rows: u16, cols: u16) -> Value {
     let arguments = session.with_id(json!({"rows": rows, "cols": cols}));
     session.server.ok("terminal_resize", arguments)
@@ -247,12 +253,7 @@ fn control_characters_are_keys() {
 
 #[test]
 fn a_pattern_after_a_write_sees_only_what_came_after_it() {
-    let server = on_tty(
-        Owner::new(),
-        "bash",
-        &["/bin/bash", "--norc", "--noprofile", "-i"],
-    )
-    .serve();
+    let server = serve_bash();
     let session = server.start("bash");
     session.write("echo REA''DY\n");
     session.wait_for_text("READY");
@@ -301,12 +302,7 @@ fn one_that_ignores_the_hang_up_goes_when_it_is_told_to() {
 
 #[test]
 fn jobs_of_a_shell_in_groups_of_their_own_go_with_the_session() {
-    let server = on_tty(
-        Owner::new(),
-        "bash",
-        &["/bin/bash", "--norc", "--noprofile", "-i"],
-    )
-    .serve();
+    let server = serve_bash();
     let session = server.start("bash");
     session.write("sleep 4321 & (trap '' HUP TERM; exec sleep 4322) & echo jo''bs\n");
     session.wait_for_text("jobs");
