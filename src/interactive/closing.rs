@@ -83,9 +83,22 @@ pub(super) async fn close(
         // A terminal that takes no input is waited for no longer than one that does.
         () = async { typed.await.ok(); pending().await } => {}
     }
+    hang_up(handle, id, client, STEP).await
+}
+
+/// Ends what still runs by a hang-up, and after `grace` by KILL.
+///
+/// # Cancel safety
+/// Dropped between the steps, the session goes on.
+pub(super) async fn hang_up(
+    handle: &Handle,
+    id: &str,
+    client: Option<Client>,
+    grace: Duration,
+) -> Result<Snapshot, Refusal> {
     if !handle.status(id)?.status.is_final() {
         handle.hang_up(id)?;
-        ends_within(handle, id, STEP).await;
+        ends_within(handle, id, grace).await;
     }
     if !handle.status(id)?.status.is_final() {
         handle

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     Shared,
-    closing::ends_within,
+    closing::{ends_within, hang_up},
     creating::{Program, Start},
     echo::{Echo, Typed},
     failures::{failure, refused},
@@ -62,16 +62,8 @@ impl Drop for Ending {
 }
 
 async fn end(handle: &Handle, id: &str) {
-    let is_over = || handle.status(id).is_ok_and(|now| now.status.is_final());
-    if !is_over() {
-        handle.hang_up(id).ok();
-        ends_within(handle, id, GRACE).await;
-    }
-    if !is_over() {
-        let ended = handle.terminate(id, Duration::ZERO, None, std::future::pending());
-        // One that is gone has ended.
-        ended.await.ok();
-    }
+    // One that is gone has ended.
+    hang_up(handle, id, None, GRACE).await.ok();
     handle.forget(id);
 }
 
