@@ -14,7 +14,7 @@
 #![allow(unsafe_code)]
 
 use std::{
-    io,
+    io, mem,
     os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
 };
 
@@ -227,9 +227,20 @@ impl Input {
     }
 }
 
+/// The pipe that a reply is to fit in that the pipe as it came has no room for. A page of [`MAX_PAGE_BYTES`] takes little more than
+/// twice its text on the wire; over a pipe of 64 KiB, the usual size, its writer and its reader would wake each other
+/// several times, which costs more than the page.
+///
+/// [`MAX_PAGE_BYTES`]: crate::config::limits::MAX_PAGE_BYTES
+const LARGE_PIPE: i32 = 256 * 1024;
+
 /// Where replies go.
 #[derive(Debug)]
-pub(super) struct Output(Sink);
+pub(super) struct Output {
+    sink: Sink,
+    /// Whether a larger pipe has been asked for, granted or not.
+    asked_for_room: bool,
+}
 
 #[derive(Debug)]
 enum Sink {
@@ -240,10 +251,14 @@ enum Sink {
 impl Output {
     /// Readies `fd` for writing. To be called inside a runtime.
     pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
-        Ok(Self(match Port::open(fd, Interest::WRITABLE) {
+        let sink = match Port::open(fd, Interest::WRITABLE) {
             Ok(port) => Sink::Port(port),
             Err(fd) => Sink::Thread(WriterThread::start(fd)?),
-        }))
+        };
+        Ok(Self {
+            sink,
+            asked_for_room: false,
+        })
     }
 
     /// Writes some of `bytes` and returns how many.
@@ -256,7 +271,7 @@ impl Output {
     ///
     /// Nothing was written when the future is dropped before it resolves.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.0 {
+        match &mut self.sink {
             Sink::Port(Port::Polled(polled, way)) => loop {
                 let mut ready = polled.writable().await?;
                 let fd = polled.get_ref();
@@ -268,8 +283,15 @@ impl Output {
                     ),
                     Way::Pipe | Way::Terminal => write(fd, bytes),
                 };
+                let is_full =
+                    result == Err(Errno::EAGAIN) || result.is_ok_and(|count| count < bytes.len());
+                let grew = is_full
+                    && *way == Way::Pipe
+                    && !mem::replace(&mut self.asked_for_room, true)
+                    && enlarge(fd);
                 match result {
                     Ok(count) => return Ok(count),
+                    Err(Errno::EAGAIN) if grew => {}
                     Err(Errno::EAGAIN) => ready.clear_ready(),
                     Err(Errno::EINTR) => {}
                     Err(errno) => return Err(errno.into()),
@@ -286,10 +308,17 @@ impl Output {
     ///
     /// Can be called again.
     pub(super) async fn flush(&mut self) {
-        if let Sink::Thread(thread) = &mut self.0 {
+        if let Sink::Thread(thread) = &mut self.sink {
             thread.flush().await;
         }
     }
+}
+
+/// Makes the pipe larger, never smaller. Refused, because the user's quota for pipes is used up (EPERM), it stays as it is,
+/// which is slower and nothing else.
+fn enlarge(pipe: &OwnedFd) -> bool {
+    fcntl(pipe, FcntlArg::F_GETPIPE_SZ).is_ok_and(|bytes| bytes < LARGE_PIPE)
+        && fcntl(pipe, FcntlArg::F_SETPIPE_SZ(LARGE_PIPE)).is_ok()
 }
 
 #[cfg(test)]
@@ -412,7 +441,10 @@ mod tests {
             assert_eq!(read_to_end(&mut input).await, b"a longer piece of text");
 
             let (mut reader, writer) = io::pipe().unwrap();
-            let mut output = Output(Sink::Thread(WriterThread::start(writer.into()).unwrap()));
+            let mut output = Output {
+                sink: Sink::Thread(WriterThread::start(writer.into()).unwrap()),
+                asked_for_room: false,
+            };
             write_all(&mut output, b"reply").await;
             let mut reply = [0; 5];
             reader.read_exact(&mut reply).unwrap();
@@ -425,6 +457,29 @@ mod tests {
                 }
             };
             assert_eq!(error.raw_os_error(), Some(libc::EPIPE));
+        });
+    }
+
+    #[test]
+    fn a_reply_that_the_pipe_has_no_room_for_gets_a_larger_pipe_and_no_other_does() {
+        runtime().block_on(async {
+            let (reader, writer) = io::pipe().unwrap();
+            let size = || fcntl(&reader, FcntlArg::F_GETPIPE_SZ).unwrap();
+            let usual = size();
+            let mut output = Output::new(writer.into()).unwrap();
+            write_all(&mut output, b"short").await;
+            assert_eq!(size(), usual);
+            // More than the usual pipe holds, and nobody reads.
+            write_all(&mut output, &vec![b'x'; 2 * usual as usize]).await;
+            assert_eq!(size(), LARGE_PIPE);
+
+            let (reader, writer) = io::pipe().unwrap();
+            let larger = 4 * LARGE_PIPE;
+            assert_eq!(fcntl(&writer, FcntlArg::F_SETPIPE_SZ(larger)), Ok(larger));
+            let mut output = Output::new(writer.into()).unwrap();
+            let written = output.write(&vec![b'x'; 2 * larger as usize]).await;
+            assert_eq!(written.unwrap(), larger as usize);
+            assert_eq!(fcntl(&reader, FcntlArg::F_GETPIPE_SZ), Ok(larger));
         });
     }
 
