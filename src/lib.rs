@@ -12,7 +12,7 @@
 //! ```text
 //! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · served · text_pages · log
 //!                                                          the command line
-//! mcp          stdio · blocking · frame · id_scan · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · session · server
+//! mcp          stdio · blocking · frame · id_scan · json_string · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · session · server
 //!                                                          the wire
 //! interactive  requests · failures · registry · creating · closing · sending · gate · reading · stream · settle · prompt · truncate · waiting · echo · executing · script
 //!                                                          the session tools

@@ -19,6 +19,7 @@ mod blocking;
 mod failure;
 mod frame;
 mod id_scan;
+mod json_string;
 mod progress;
 mod reply;
 mod resources;

@@ -5,7 +5,7 @@
 //! members of a success are those of its output schema.
 
 use rmcp::model::CallToolResult;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::{
     arena::Stream,
@@ -19,9 +19,10 @@ use crate::{
 };
 
 mod pages;
+mod records;
 
 pub(super) use pages::{found, page, plain};
-use pages::{record, runs, text_capacity};
+use records::{Record, push_member, runs, text_capacity, with_records};
 
 #[derive(Serialize)]
 struct FailureBody<'a> {
@@ -46,15 +47,12 @@ struct SnapshotBody<'a> {
     ok: bool,
     #[serde(flatten)]
     members: SnapshotMembers<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<OutputBody<'a>>,
 }
 
-/// The output of a session that was waited for.
+/// The output of a session that was waited for, all but its records.
 #[derive(Serialize)]
-struct OutputBody<'a> {
+struct OutputBody {
     omitted: Option<GapBody>,
-    records: ExcerptRecords<'a>,
 }
 
 /// Text that a result leaves out, from `from` on and before `to`.
@@ -76,15 +74,6 @@ impl From<Gap> for GapBody {
             bytes: gap.bytes,
             lines: gap.lines,
         }
-    }
-}
-
-struct ExcerptRecords<'a>(&'a Excerpt);
-
-impl Serialize for ExcerptRecords<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let runs = runs(&self.0.head).chain(runs(&self.0.tail));
-        serializer.collect_seq(runs.map(|(run, text)| record(run, 0, text)))
     }
 }
 
@@ -150,28 +139,34 @@ pub(super) fn started(started: &Started, layout: Results) -> CallToolResult {
 }
 
 fn snapshot_with(snapshot: &Snapshot, output: Option<&Excerpt>, layout: Results) -> CallToolResult {
-    let text = output.map_or(0, |excerpt| {
-        let pages = [&excerpt.head, &excerpt.tail];
-        let capacities = pages.map(|page| text_capacity(page.text.len(), page.runs.len()));
-        capacities.iter().sum()
-    });
-    let body = body(
-        &SnapshotBody {
-            ok: true,
-            members: snapshot.into(),
-            output: output.map(|excerpt| OutputBody {
-                omitted: excerpt.gap.map(GapBody::from),
-                records: ExcerptRecords(excerpt),
-            }),
-        },
-        SNAPSHOT_BYTES + text,
-    );
+    let output = output.map(output_bytes).unwrap_or_default();
+    let body = SnapshotBody {
+        ok: true,
+        members: snapshot.into(),
+    };
+    let mut body = bytes_of(&body, SNAPSHOT_BYTES + output.len());
+    if !output.is_empty() {
+        push_member(&mut body, "output", |body| body.extend(output));
+    }
     let summary = summary(layout, || {
         let (session, next) = (&snapshot.session_id, snapshot.next_cursor);
         let status = snapshot.status.as_str();
         format!("{status}, session_id {session}, next_cursor {next}")
     });
-    wire::result(body, summary, false)
+    wire::result(text_of(body), summary, false)
+}
+
+fn output_bytes(excerpt: &Excerpt) -> Vec<u8> {
+    let pages = [&excerpt.head, &excerpt.tail];
+    let capacities = pages.map(|page| text_capacity(page.text.len(), page.runs.len()));
+    let records = pages.into_iter().flat_map(runs);
+    with_records(
+        &OutputBody {
+            omitted: excerpt.gap.map(GapBody::from),
+        },
+        records.map(|(run, text)| Record::of(run, 0, text)),
+        capacities.iter().sum(),
+    )
 }
 
 /// What a snapshot comes to, with names of usual lengths.
@@ -270,10 +265,18 @@ pub(super) fn resized(session_id: &str, size: Size, layout: Results) -> CallTool
 }
 
 pub(super) fn body(value: &impl Serialize, capacity: usize) -> String {
+    text_of(bytes_of(value, capacity))
+}
+
+fn bytes_of(value: &impl Serialize, capacity: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(capacity);
     serde_json::to_writer(&mut bytes, value)
         .expect("bodies are plain data, and a vector takes any write");
-    String::from_utf8(bytes).expect("serde_json writes UTF-8")
+    bytes
+}
+
+fn text_of(body: Vec<u8>) -> String {
+    String::from_utf8(body).expect("JSON of text is UTF-8")
 }
 
 pub(super) fn summary(layout: Results, line: impl FnOnce() -> String) -> Option<String> {

@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     config::{Results, limits::MAX_FRAME_BYTES},
-    mcp::{frame::Frame, id_scan::IdScan},
+    mcp::{frame::Frame, id_scan::IdScan, json_string},
 };
 
 /// The raw text of `arguments` of one call. rmcp hands it to the handler among the request's extensions.
@@ -235,7 +235,7 @@ fn write_result(
         Results::Both | Results::Text => body,
         Results::Structured => summary.unwrap_or(body),
     };
-    json(text, out);
+    json_string::push(text, out);
     out.extend_from_slice(b"}]");
     if layout != Results::Text {
         out.extend_from_slice(br#","structuredContent":"#);

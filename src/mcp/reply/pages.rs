@@ -3,11 +3,15 @@
 use std::fmt;
 
 use rmcp::model::CallToolResult;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::{GapBody, body, stream_name, summary};
+use super::{
+    GapBody, body,
+    records::{Record, runs, text_capacity, with_records},
+    stream_name, summary, text_of,
+};
 use crate::{
-    arena::{Page, Run, Unit},
+    arena::{Page, Unit},
     config::{Results, limits::MAX_PAGE_BYTES},
     mcp::{args::Until, wire},
     session::snapshot::Output,
@@ -15,12 +19,12 @@ use crate::{
         follow::{Reading, Waited},
         handle::{FindReading, PlainReading},
     },
-    view::{find::FoundLine, plain::Plain},
+    view::find::FoundLine,
 };
 
-/// The records come last: a client that cuts a long result off still shows how to read on.
+/// All but the records.
 #[derive(Serialize)]
-struct PageBody<'a, R> {
+struct PageBody<'a> {
     ok: bool,
     base_cursor: u64,
     next_cursor: u64,
@@ -31,7 +35,6 @@ struct PageBody<'a, R> {
     output_incomplete: bool,
     #[serde(flatten)]
     wait: Option<WaitMembers<'a>>,
-    records: R,
 }
 
 /// What a wait came to, when the call said `until`.
@@ -83,81 +86,6 @@ fn waited_name(waited: Waited) -> &'static str {
     }
 }
 
-/// `cut` stands only where something is missing: each record pays for its members.
-#[derive(Serialize)]
-pub(super) struct Record<'a> {
-    cursor: u64,
-    stream: &'static str,
-    text: &'a str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    cut: bool,
-}
-
-struct Records<'a> {
-    page: &'a Page,
-    unit: Unit,
-}
-
-impl Serialize for Records<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let runs = runs(self.page);
-        match self.unit {
-            Unit::Runs => serializer.collect_seq(runs.map(|(run, text)| record(run, 0, text))),
-            Unit::CodePoints => serializer.collect_seq(runs.flat_map(|(run, text)| {
-                let chars = text.char_indices().zip(0..);
-                chars.map(move |((at, char), offset)| {
-                    record(run, offset, &text[at..at + char.len_utf8()])
-                })
-            })),
-        }
-    }
-}
-
-/// The runs of a page with their text.
-pub(super) fn runs(page: &Page) -> impl Iterator<Item = (&Run, &str)> {
-    let mut start = 0;
-    page.runs.iter().map(move |run| {
-        let text = &page.text[start..run.end];
-        start = run.end;
-        (run, text)
-    })
-}
-
-pub(super) fn record<'a>(run: &Run, offset: u64, text: &'a str) -> Record<'a> {
-    Record {
-        cursor: run.cursor + offset,
-        stream: stream_name(run.stream),
-        text,
-        cut: false,
-    }
-}
-
-struct PlainRecords<'a>(&'a Plain);
-
-impl Serialize for PlainRecords<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut start = 0;
-        serializer.collect_seq(self.0.records.iter().map(|record| {
-            let text = &self.0.text[start..record.end];
-            start = record.end;
-            Record {
-                cursor: record.cursor,
-                stream: stream_name(record.stream),
-                text,
-                cut: record.cut,
-            }
-        }))
-    }
-}
-
-/// `{"cursor":…,"stream":"stdout","text":""},` with a cursor of ten digits.
-const RECORD_BYTES: usize = 52;
-
-/// Room for so many bytes of text in so many records.
-pub(super) fn text_capacity(bytes: usize, records: usize) -> usize {
-    bytes + bytes / 16 + records * RECORD_BYTES
-}
-
 /// Where a page lies in the log.
 struct Cursors {
     base: u64,
@@ -173,20 +101,32 @@ pub(in crate::mcp) fn page(
     unit: Unit,
     layout: Results,
 ) -> CallToolResult {
-    let records = match unit {
-        Unit::Runs => page.runs.len(),
-        // At most as many as bytes; exact for ASCII.
-        Unit::CodePoints => page.text.len(),
-    };
     let cursors = Cursors {
         base: page.base_cursor,
         next: page.next_cursor,
         end: page.end_cursor,
     };
-    let capacity = text_capacity(page.text.len(), records);
-    let shown = format_args!("{} bytes of output", page.text.len());
-    let records = Records { page, unit };
-    page_of(cursors, reading, until, records, capacity, shown, layout)
+    let bytes = page.text.len();
+    let shown = format_args!("{bytes} bytes of output");
+    let runs = runs(page);
+    match unit {
+        Unit::Runs => {
+            let capacity = text_capacity(bytes, page.runs.len());
+            let records = runs.map(|(run, text)| Record::of(run, 0, text));
+            page_of(cursors, reading, until, records, capacity, shown, layout)
+        }
+        Unit::CodePoints => {
+            // At most as many as bytes; exact for ASCII.
+            let capacity = text_capacity(bytes, bytes);
+            let records = runs.flat_map(|(run, text)| {
+                let chars = text.char_indices().zip(0..);
+                chars.map(move |((at, char), offset)| {
+                    Record::of(run, offset, &text[at..at + char.len_utf8()])
+                })
+            });
+            page_of(cursors, reading, until, records, capacity, shown, layout)
+        }
+    }
 }
 
 /// The result of a read with the plain view.
@@ -203,22 +143,32 @@ pub(in crate::mcp) fn plain(
     };
     let capacity = text_capacity(plain.text.len(), plain.records.len());
     let shown = format_args!("{} bytes of plain output", plain.text.len());
-    let records = PlainRecords(plain);
+    let mut start = 0;
+    let records = plain.records.iter().map(|record| {
+        let text = &plain.text[start..record.end];
+        start = record.end;
+        Record {
+            cursor: record.cursor,
+            stream: stream_name(record.stream),
+            text,
+            cut: record.cut,
+        }
+    });
     page_of(cursors, reading, until, records, capacity, shown, layout)
 }
 
-fn page_of(
+fn page_of<'a>(
     cursors: Cursors,
     reading: &Reading,
     until: Option<&Until>,
-    records: impl Serialize,
+    records: impl Iterator<Item = Record<'a>>,
     capacity: usize,
     shown: fmt::Arguments<'_>,
     layout: Results,
 ) -> CallToolResult {
     let status = reading.status.as_str();
     let has_more = cursors.next < cursors.end;
-    let body = body(
+    let body = with_records(
         &PageBody {
             ok: true,
             base_cursor: cursors.base,
@@ -229,15 +179,15 @@ fn page_of(
             output_complete: reading.output == Output::Complete,
             output_incomplete: reading.output == Output::Incomplete,
             wait: WaitMembers::of(until, reading),
-            records,
         },
-        capacity + 256,
+        records,
+        capacity,
     );
     let summary = summary(layout, || {
         let next = cursors.next;
         format!("{shown}, next_cursor {next}, has_more {has_more}, {status}")
     });
-    wire::result(body, summary, false)
+    wire::result(text_of(body), summary, false)
 }
 
 /// The lines come last, as the records of a page do.
