@@ -20,7 +20,7 @@ use sluicegate::{
 };
 
 use super::{
-    KIB,
+    Aligned, KIB,
     engine::{Engine, settled, start},
     writer::Writes,
 };
@@ -87,7 +87,7 @@ fn spawn(writes: Writes, total: usize, pipe: Option<i32>) -> (Child, OwnedFd) {
 
 /// Bytes and calls.
 fn drain(pipe: &OwnedFd) -> (usize, usize) {
-    let mut buffer = vec![0; READ_BYTES];
+    let mut buffer = Aligned::new(READ_BYTES);
     let (mut drained, mut calls) = (0, 0);
     loop {
         calls += 1;

@@ -6,7 +6,7 @@ use std::{
     os::fd::AsFd,
 };
 
-use super::{MIB, this_program};
+use super::{Aligned, MIB, this_program};
 
 /// First argument of the process that writes.
 const WRITER: &str = "--writer";
@@ -126,6 +126,9 @@ fn write_out(text: Text, each: Each, total: usize) {
         Each::Bytes(bytes) => text.content(MIB.div_ceil(bytes) * bytes),
         Each::Line => text.content(MIB),
     };
+    let mut aligned = Aligned::new(content.len());
+    aligned.copy_from_slice(&content);
+    let content = aligned;
     let pieces: Vec<&[u8]> = match each {
         Each::Bytes(bytes) => content.chunks_exact(bytes).collect(),
         Each::Line => content.split_inclusive(|&byte| byte == b'\n').collect(),
