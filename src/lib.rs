@@ -10,7 +10,7 @@
 //! Lower ones never import higher ones; `tests/layers.rs` holds it.
 //!
 //! ```text
-//! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · served · text_pages · log
+//! cli          stdio · config · connect · verify · doctor · demo · generated · client · answer · place · draft · screen · served · file_pages · log
 //!                                                          the command line
 //! mcp          stdio · blocking · frame · id_scan · json_string · wire · transport · args · schema · failure · reply · tools · resources · subscriptions · progress · unserved · session · server
 //!                                                          the wire
@@ -105,7 +105,7 @@
 //!
 //! # Where unsafe lives
 //!
-//! `arena/slab.rs` (one mapping, carved into blocks), `cli/text_pages.rs` (the program's own mapping), `contain/enter.rs` (Landlock and seccomp calls), `io/uring.rs` (operations that borrow memory until they complete),
+//! `arena/slab.rs` (one mapping, carved into blocks), `cli/file_pages.rs` (the mappings of the program and its libraries), `contain/enter.rs` (Landlock and seccomp calls), `io/uring.rs` (operations that borrow memory until they complete),
 //! `io/epoll.rs` (registration, timerfd, an epoll instance), `io/probe.rs` (a ring to try), `mcp/stdio.rs` (borrowed descriptors 0 to 2),
 //! `process/prepare.rs` (signal state, descriptors), `process/forked.rs` (fork, and what a copy keeps),
 //! `process/nursery.rs` (its copy's descriptors), `process/inherited.rs` (limits, processors), `process/exec.rs` (clone to

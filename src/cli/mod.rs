@@ -16,13 +16,13 @@ mod connect;
 mod demo;
 mod doctor;
 mod draft;
+mod file_pages;
 mod generated;
 mod log;
 mod place;
 mod screen;
 mod served;
 mod stdio;
-mod text_pages;
 mod verify;
 
 /// An MCP process host: starts only the commands that you approved, follows their output without losing a character,

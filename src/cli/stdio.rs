@@ -16,10 +16,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    fail,
+    fail, file_pages,
     log::{self, LogLevel},
     served::{self, ServedArgs},
-    text_pages,
 };
 use crate::{
     audit::{Clip, Event, Log},
@@ -120,7 +119,7 @@ pub(super) fn run(args: &StdioArgs) -> ExitCode {
         Ok(prepared) => prepared,
         Err(message) => return fail(&message),
     };
-    text_pages::forget();
+    file_pages::forget();
     let served = serve(&handle, protocol, settings);
     handle.log_open_ends();
     // The last handle: without one the I/O thread ends, and the sessions with it.
