@@ -15,6 +15,8 @@ use crate::{config::limits::MAX_FRAME_BYTES, mcp::id_scan::IdScan};
 
 /// Most bytes asked for in one read.
 const READ_BYTES: usize = 65_536;
+/// Size of a buffer that has never been full. Most requests are a tenth of it.
+const FIRST_BYTES: usize = 4_096;
 /// Capacity that an idle buffer keeps.
 const IDLE_BYTES: usize = 65_536;
 const BOM: &[u8] = b"\xEF\xBB\xBF";
@@ -64,7 +66,7 @@ impl Frames {
             (self.head, self.tail) = (0, held);
         }
         if self.tail == self.buffer.len() {
-            let grown = (self.buffer.len() * 2).clamp(IDLE_BYTES, MAX_FRAME_BYTES);
+            let grown = (self.buffer.len() * 2).clamp(FIRST_BYTES, MAX_FRAME_BYTES);
             self.buffer.resize(grown, 0);
         }
         let length = READ_BYTES

@@ -63,7 +63,6 @@ const KEPT_PAGES: usize = 4;
 pub(super) struct Server {
     handle: Handle,
     settings: Settings,
-    tools: Vec<Tool>,
     /// One permit for each call that may be in flight.
     pub(super) calls: Semaphore,
     pages: Mutex<Vec<Page>>,
@@ -84,13 +83,6 @@ impl Server {
         notices: Notices,
         eof: CancellationToken,
     ) -> Self {
-        let mut tools = Vec::new();
-        if settings.toolsets.terminal {
-            tools.extend(tools::list(&settings));
-        }
-        if settings.toolsets.session {
-            tools.extend(session::list(&settings));
-        }
         let sessions = settings.toolsets.session.then(|| {
             let interactive =
                 Interactive::new(handle.clone(), settings.session.clone(), settings.access);
@@ -98,7 +90,6 @@ impl Server {
         });
         Self {
             handle,
-            tools,
             sessions,
             settings,
             calls: Semaphore::new(MAX_CALLS_IN_FLIGHT),
@@ -277,9 +268,16 @@ impl Server {
         ))
     }
 
-    /// Whether a tool is listed.
-    fn has(&self, tool: &str) -> bool {
-        self.tools.iter().any(|listed| listed.name == tool)
+    /// The tools with their schemas: some 200 KiB, which are asked for once, so they aren't kept.
+    fn tools(&self) -> Vec<Tool> {
+        let mut tools = Vec::new();
+        if self.settings.toolsets.terminal {
+            tools.extend(tools::list(&self.settings));
+        }
+        if self.settings.toolsets.session {
+            tools.extend(session::list(&self.settings));
+        }
+        tools
     }
 
     /// A place among the calls that are in flight.
@@ -361,7 +359,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.clone()))
+        Ok(ListToolsResult::with_all_items(self.tools()))
     }
 
     async fn list_resources(
@@ -469,7 +467,7 @@ impl ServerHandler for Server {
             tools::WRITE => self.write(arguments, client(), &context.ct).await,
             tools::STATUS => self.status(arguments),
             tools::TERMINATE => self.terminate(arguments, client()).await,
-            tools::RESIZE if self.has(tools::RESIZE) => self.resize(arguments),
+            tools::RESIZE if tools::has_resize(&self.settings) => self.resize(arguments),
             other => return Err(unknown(other)),
         };
         match &outcome {

@@ -74,11 +74,7 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
         .with_title("End a session")
         .with_annotations(hints().read_only(false).destructive(true).idempotent(true)),
     ];
-    if settings
-        .profiles
-        .iter()
-        .any(|profile| profile.tty.is_some())
-    {
+    if has_resize(settings) {
         tools.push(
             Tool::new(
                 RESIZE,
@@ -96,6 +92,12 @@ pub(super) fn list(settings: &Settings) -> Vec<Tool> {
         }
     }
     tools
+}
+
+/// Whether there is a command on a terminal, and so a tool for its size.
+pub(super) fn has_resize(settings: &Settings) -> bool {
+    let mut profiles = settings.profiles.iter();
+    profiles.any(|profile| profile.tty.is_some())
 }
 
 /// Says that a client should take even long results inline.
