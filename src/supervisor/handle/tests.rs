@@ -138,22 +138,25 @@ async fn calls_that_are_given_up_before_their_outcome_is_known_have_their_line()
             () = ready(()) => {}
         }
     }
-    {
-        let mut unfinished = Box::pin(start(&host));
-        tokio::select! {
-            biased;
-            // One poll is as far as its thread.
-            started = &mut unfinished => panic!("no start is that fast: {started:?}"),
-            () = ready(()) => {}
-        }
-    }
     let pair = |event: &str, outcome: &str| (event.to_owned(), outcome.to_owned());
-    let expected = [
+    let mut expected = vec![
         pair("start", "ok"),
         pair("write", "UNANSWERED"),
         pair("write", "UNANSWERED"),
-        pair("start_refused", "UNANSWERED"),
     ];
+    // One poll is as far as its thread, unless this one has to wait for a processor and the other is through meanwhile.
+    loop {
+        let mut unfinished = Box::pin(start(&host));
+        tokio::select! {
+            biased;
+            started = &mut unfinished => {
+                started.expect("there is room for some more");
+                expected.push(pair("start", "ok"));
+            }
+            () = ready(()) => break,
+        }
+    }
+    expected.push(pair("start_refused", "UNANSWERED"));
     assert_eq!(told(&log, &dir), expected);
     host.shut_down(Duration::ZERO).await;
 }
