@@ -459,7 +459,8 @@ fn fill(cells: &mut [Cell], c: char) {
 /// A row's characters, the blanks at its end removed. The second half of a wide character has none.
 fn text_of(row: &Row<Cell>) -> String {
     let cells = &row[..];
-    let blank = |cell: &Cell| cell.c == ' ' && cell.extra.is_none();
+    // A wide character that was cut through leaves a blank with an empty list of marks.
+    let blank = |cell: &Cell| cell.c == ' ' && cell.zerowidth().is_none_or(<[char]>::is_empty);
     let end = cells.iter().rposition(|cell| !blank(cell));
     let cells = &cells[..end.map_or(0, |last| last + 1)];
     let mut text = String::with_capacity(cells.len());

@@ -56,6 +56,7 @@ const CASES: &[Case] = &[
     case("a wide character pushed over the margin is gone", (1, 4), "a日\x1b[1;1H\x1b[@\x1b[@", &["  a"], (0, 0)),
     case("an emoji takes two cells", (1, 6), "😀x", &["😀x"], (0, 3)),
     case("a combining mark joins its base", (1, 5), "e\u{301}x", &["e\u{301}x"], (0, 2)),
+    case("what is left of a cut character with a mark is blank", (1, 6), "か\u{3099}\x1b[1;2Hx\x1b[1;2H\x1b[K", &[""], (0, 1)),
     case("a combining mark joins a wide base", (1, 5), "か\u{3099}x", &["か\u{3099}x"], (0, 3)),
     case("a combining mark at the margin", (2, 3), "abc\u{301}d", &["abc\u{301}", "d"], (1, 1)),
     case("a joiner takes no cell", (1, 8), "a\u{200d}b", &["a\u{200d}b"], (0, 2)),
