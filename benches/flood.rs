@@ -56,6 +56,20 @@ const WORKS: &[Work] = &[
     ),
     work("81-byte lines", Text::Lines, Each::Bytes(81), 1, 128 * MIB),
     work(
+        "324-byte lines",
+        Text::Lines,
+        Each::Bytes(324),
+        1,
+        384 * MIB,
+    ),
+    work(
+        "1400-byte lines",
+        Text::Lines,
+        Each::Bytes(1400),
+        1,
+        768 * MIB,
+    ),
+    work(
         "Chinese and emoji in 64 KiB",
         Text::Mixed,
         Each::Bytes(64 * KIB),

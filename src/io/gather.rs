@@ -1,6 +1,6 @@
 //! Several reads into one block, for as long as the pipe has more.
 //!
-//! A reader that keeps up with its writer finds one write in the pipe at a time, mostly 4 or 8 KiB. Waiting for each
+//! A reader that keeps up with its writer finds one write in the pipe at a time, mostly 4 or 8 KiB, or a long line. Waiting for each
 //! through the event loop costs more than reading it does, and waiting until more has gathered costs more still: while
 //! its pages go to and fro one by one they stay in cache, and a pipe that fills takes fresh ones. So a source reads on
 //! at once, piece after piece, and hands over a block that is full or a pipe that is empty. PERF.md has the figures.
@@ -9,8 +9,8 @@ use nix::errno::Errno;
 
 use crate::arena::Block;
 
-/// A piece of fewer bytes says that the next isn't worth a system call of its own: lines are left to gather in the pipe.
-pub(super) const WORTH_READING_ON: usize = 2 * 1024;
+/// A piece of fewer bytes says that the next isn't worth a system call of its own: short lines are left to gather in the pipe.
+pub(super) const WORTH_READING_ON: usize = 512;
 
 /// What one source may take before it lets the others run: some 60 µs of reading. Larger turns gain nothing.
 pub(super) const TURN_BYTES: usize = 256 * 1024;

@@ -8,6 +8,8 @@ use crate::io::READ_BYTES;
 
 /// Full reads in a row that show a writer held up by its pipe.
 const FULL_READS: u32 = 8;
+/// The pipe that a child gets.
+const DEFAULT_PIPE: usize = 64 * 1024;
 /// The larger pipe. At the default 64 KiB a child that writes 64 KiB at a time and the pump take turns sleeping; four
 /// times that lets both run. More gains nothing and eats the user's quota of pipe memory faster.
 pub const LARGE_PIPE: usize = 256 * 1024;
@@ -18,8 +20,10 @@ const SMALL_READ: usize = 8 * 1024;
 const SMALL_READS: u32 = 16;
 /// A read that waited longer says that the writer is slower than the pump: nothing to gain from a pause.
 const AT_ONCE: Duration = Duration::from_micros(50);
-/// A writer of 80-byte lines puts about half a default pipe's content into one pause, so it isn't held up.
-const PAUSE: Duration = Duration::from_micros(200);
+/// The longest pause. Longer ones save little more, and a reader waits for the text meanwhile.
+const LONGEST: Duration = Duration::from_micros(200);
+/// Shorter ones aren't to be had: to be woken takes as long.
+const SHORTEST: Duration = Duration::from_micros(25);
 
 /// What to do before the next read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,42 +37,100 @@ pub enum Next {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pace {
     full: u32,
     small: u32,
     enlarged: bool,
+    /// How long pauses are at the moment: so that the pipe is half full at most, and its writer never held up.
+    pause: Duration,
+    /// Bytes read since the last pause.
+    gathered: usize,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            full: 0,
+            small: 0,
+            enlarged: false,
+            pause: LONGEST,
+            gathered: 0,
+        }
+    }
 }
 
 impl Pace {
     /// Takes in that a read brought `n` bytes after `waited`, a pause before it not counted.
     pub fn after_read(&mut self, n: usize, waited: Duration) -> Next {
         self.full = if n >= READ_BYTES { self.full + 1 } else { 0 };
-        let pausing = self.small >= SMALL_READS;
-        let goes_on = if pausing {
-            // One pause makes small pieces into a large read; a full one says that the writer was held up by it.
-            n < READ_BYTES
-        } else {
-            n < SMALL_READ
-        };
-        self.small = if goes_on && waited < AT_ONCE {
-            self.small.saturating_add(1)
-        } else {
-            0
-        };
         if self.full >= FULL_READS && !self.enlarged {
-            self.enlarged = true;
-            return Next::Enlarge;
+            return self.enlarge();
+        }
+        self.gathered += n;
+        if waited >= AT_ONCE {
+            self.small = 0;
+        } else if self.small >= SMALL_READS {
+            return self.while_pausing(n);
+        } else {
+            self.small = if n < SMALL_READ { self.small + 1 } else { 0 };
         }
         if self.small >= SMALL_READS {
-            return Next::Pause(PAUSE);
+            return self.pause();
         }
         Next::Read
+    }
+
+    /// A full read leaves more behind, of what gathered during the pause or has come since.
+    fn while_pausing(&mut self, n: usize) -> Next {
+        if n < READ_BYTES {
+            return self.after_pause();
+        }
+        if self.gathered > 2 * LARGE_PIPE {
+            // More comes than goes, pause or not.
+            self.small = 0;
+        }
+        Next::Read
+    }
+
+    /// Takes in that all that gathered during a pause has been read. A page of a pipe holds whole lines only, so that a pipe
+    /// can be full with little more than half of its size.
+    fn after_pause(&mut self) -> Next {
+        let room = if self.enlarged {
+            LARGE_PIPE
+        } else {
+            DEFAULT_PIPE
+        };
+        if self.gathered > room / 2 {
+            if !self.enlarged {
+                return self.enlarge();
+            }
+            if self.pause <= SHORTEST {
+                self.small = 0;
+                return Next::Read;
+            }
+            self.pause /= 2;
+        } else if self.gathered < room / 8 {
+            self.pause = (self.pause * 2).min(LONGEST);
+        }
+        self.pause()
+    }
+
+    fn pause(&mut self) -> Next {
+        self.gathered = 0;
+        Next::Pause(self.pause)
+    }
+
+    fn enlarge(&mut self) -> Next {
+        self.enlarged = true;
+        Next::Enlarge
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const QUICK: Duration = Duration::from_micros(3);
@@ -101,13 +163,87 @@ mod tests {
         assert_eq!(next_after(&mut pace, 15, 81, QUICK), Next::Read);
     }
 
-    #[test]
-    fn small_pieces_at_full_speed_are_paced_until_the_writer_is_slower_or_held_up() {
+    /// Paced already: the next read is the first after a pause.
+    fn paced() -> Pace {
         let mut pace = Pace::default();
-        assert_eq!(next_after(&mut pace, 16, 81, QUICK), Next::Pause(PAUSE));
-        assert_eq!(pace.after_read(30_000, QUICK), Next::Pause(PAUSE));
+        assert_eq!(next_after(&mut pace, 16, 81, QUICK), Next::Pause(LONGEST));
+        pace
+    }
+
+    #[test]
+    fn small_pieces_at_full_speed_are_paced_until_the_writer_is_slower() {
+        let mut pace = paced();
+        assert_eq!(
+            next_after(&mut pace, 100, 30_000, QUICK),
+            Next::Pause(LONGEST)
+        );
         assert_eq!(pace.after_read(81, SLOW), Next::Read);
-        assert_eq!(next_after(&mut pace, 16, 81, QUICK), Next::Pause(PAUSE));
-        assert_eq!(pace.after_read(READ_BYTES, QUICK), Next::Read);
+        assert_eq!(next_after(&mut pace, 16, 81, QUICK), Next::Pause(LONGEST));
+    }
+
+    #[test]
+    fn a_writer_that_a_pause_would_hold_up_gets_a_larger_pipe_then_shorter_pauses_then_none() {
+        let mut pace = paced();
+        assert_eq!(pace.after_read(DEFAULT_PIPE / 2 + 1, QUICK), Next::Enlarge);
+        // What had come since.
+        assert_eq!(pace.after_read(81, QUICK), Next::Pause(LONGEST));
+        let half_full = |pace: &mut Pace| {
+            assert_eq!(next_after(pace, 2, READ_BYTES, QUICK), Next::Read);
+            pace.after_read(81, QUICK)
+        };
+        for halved in [2, 4, 8] {
+            assert_eq!(half_full(&mut pace), Next::Pause(LONGEST / halved));
+        }
+        assert_eq!(half_full(&mut pace), Next::Read);
+        assert_eq!(next_after(&mut pace, 15, 81, QUICK), Next::Read);
+    }
+
+    #[test]
+    fn pauses_grow_again_when_little_gathers() {
+        let mut pace = paced();
+        pace.after_read(DEFAULT_PIPE, QUICK);
+        pace.after_read(81, QUICK);
+        next_after(&mut pace, 3, READ_BYTES, QUICK);
+        assert_eq!(pace.after_read(81, QUICK), Next::Pause(LONGEST / 2));
+        assert_eq!(
+            pace.after_read(LARGE_PIPE / 8, QUICK),
+            Next::Pause(LONGEST / 2)
+        );
+        assert_eq!(
+            pace.after_read(LARGE_PIPE / 8 - 1, QUICK),
+            Next::Pause(LONGEST)
+        );
+        assert_eq!(pace.after_read(81, QUICK), Next::Pause(LONGEST));
+    }
+
+    #[test]
+    fn a_pipe_that_stays_full_is_paced_no_more() {
+        let mut pace = paced();
+        assert_eq!(next_after(&mut pace, 8, READ_BYTES, QUICK), Next::Enlarge);
+        assert_eq!(next_after(&mut pace, 8, READ_BYTES, QUICK), Next::Read);
+        assert_eq!(pace.after_read(81, QUICK), Next::Read);
+    }
+
+    proptest! {
+        /// Pauses are for small pieces that come at once, none is longer or shorter than it may be, and a pipe is enlarged once.
+        #[test]
+        fn whatever_comes_pauses_stay_in_their_bounds(
+            reads in prop::collection::vec((prop_oneof![1..2_000_usize, 1..=READ_BYTES, Just(READ_BYTES)], 0..9_u64), 0..2_000),
+        ) {
+            let mut pace = Pace::default();
+            let mut enlarged = 0;
+            for (n, sevens) in reads {
+                let waited = Duration::from_micros(sevens * 7);
+                match pace.after_read(n, waited) {
+                    Next::Read => {}
+                    Next::Enlarge => enlarged += 1,
+                    Next::Pause(pause) => {
+                        prop_assert!((SHORTEST..=LONGEST).contains(&pause));
+                        prop_assert!(n < READ_BYTES && waited < AT_ONCE);
+                    }
+                }
+            }
+            prop_assert!(enlarged <= 1);
+        }
     }
 }
