@@ -41,7 +41,10 @@ pub enum Next {
 pub struct Pace {
     full: u32,
     small: u32,
-    enlarged: bool,
+    /// Whether a larger pipe was asked for.
+    asked: bool,
+    /// The size of the pipe.
+    room: usize,
     /// How long pauses are at the moment: so that the pipe is half full at most, and its writer never held up.
     pause: Duration,
     /// Bytes read since the last pause.
@@ -53,7 +56,8 @@ impl Default for Pace {
         Pace {
             full: 0,
             small: 0,
-            enlarged: false,
+            asked: false,
+            room: DEFAULT_PIPE,
             pause: LONGEST,
             gathered: 0,
         }
@@ -61,11 +65,16 @@ impl Default for Pace {
 }
 
 impl Pace {
+    /// Takes in that the larger pipe was granted.
+    pub fn enlarged(&mut self) {
+        self.room = LARGE_PIPE;
+    }
+
     /// Takes in that a read brought `n` bytes after `waited`, a pause before it not counted.
     pub fn after_read(&mut self, n: usize, waited: Duration) -> Next {
         self.full = if n >= READ_BYTES { self.full + 1 } else { 0 };
-        if self.full >= FULL_READS && !self.enlarged {
-            return self.enlarge();
+        if self.full >= FULL_READS && !self.asked {
+            return self.ask();
         }
         self.gathered += n;
         if waited >= AT_ONCE {
@@ -96,21 +105,16 @@ impl Pace {
     /// Takes in that all that gathered during a pause has been read. A page of a pipe holds whole lines only, so that a pipe
     /// can be full with little more than half of its size.
     fn after_pause(&mut self) -> Next {
-        let room = if self.enlarged {
-            LARGE_PIPE
-        } else {
-            DEFAULT_PIPE
-        };
-        if self.gathered > room / 2 {
-            if !self.enlarged {
-                return self.enlarge();
+        if self.gathered > self.room / 2 {
+            if !self.asked {
+                return self.ask();
             }
             if self.pause <= SHORTEST {
                 self.small = 0;
                 return Next::Read;
             }
             self.pause /= 2;
-        } else if self.gathered < room / 8 {
+        } else if self.gathered < self.room / 8 {
             self.pause = (self.pause * 2).min(LONGEST);
         }
         self.pause()
@@ -121,8 +125,8 @@ impl Pace {
         Next::Pause(self.pause)
     }
 
-    fn enlarge(&mut self) -> Next {
-        self.enlarged = true;
+    fn ask(&mut self) -> Next {
+        self.asked = true;
         Next::Enlarge
     }
 }
@@ -185,6 +189,7 @@ mod tests {
     fn a_writer_that_a_pause_would_hold_up_gets_a_larger_pipe_then_shorter_pauses_then_none() {
         let mut pace = paced();
         assert_eq!(pace.after_read(DEFAULT_PIPE / 2 + 1, QUICK), Next::Enlarge);
+        pace.enlarged();
         // What had come since.
         assert_eq!(pace.after_read(81, QUICK), Next::Pause(LONGEST));
         let half_full = |pace: &mut Pace| {
@@ -199,9 +204,24 @@ mod tests {
     }
 
     #[test]
+    fn a_writer_that_gets_no_larger_pipe_gets_shorter_pauses() {
+        let mut pace = paced();
+        let half_full = DEFAULT_PIPE / 2 + 1;
+        assert_eq!(pace.after_read(half_full, QUICK), Next::Enlarge);
+        for halved in [2, 4, 8] {
+            assert_eq!(
+                pace.after_read(half_full, QUICK),
+                Next::Pause(LONGEST / halved)
+            );
+        }
+        assert_eq!(pace.after_read(half_full, QUICK), Next::Read);
+    }
+
+    #[test]
     fn pauses_grow_again_when_little_gathers() {
         let mut pace = paced();
-        pace.after_read(DEFAULT_PIPE, QUICK);
+        assert_eq!(pace.after_read(DEFAULT_PIPE - 1, QUICK), Next::Enlarge);
+        pace.enlarged();
         pace.after_read(81, QUICK);
         next_after(&mut pace, 3, READ_BYTES, QUICK);
         assert_eq!(pace.after_read(81, QUICK), Next::Pause(LONGEST / 2));
@@ -229,21 +249,27 @@ mod tests {
         #[test]
         fn whatever_comes_pauses_stay_in_their_bounds(
             reads in prop::collection::vec((prop_oneof![1..2_000_usize, 1..=READ_BYTES, Just(READ_BYTES)], 0..9_u64), 0..2_000),
+            granted: bool,
         ) {
             let mut pace = Pace::default();
-            let mut enlarged = 0;
+            let mut asked = 0;
             for (n, sevens) in reads {
                 let waited = Duration::from_micros(sevens * 7);
                 match pace.after_read(n, waited) {
                     Next::Read => {}
-                    Next::Enlarge => enlarged += 1,
+                    Next::Enlarge => {
+                        asked += 1;
+                        if granted {
+                            pace.enlarged();
+                        }
+                    }
                     Next::Pause(pause) => {
                         prop_assert!((SHORTEST..=LONGEST).contains(&pause));
                         prop_assert!(n < READ_BYTES && waited < AT_ONCE);
                     }
                 }
             }
-            prop_assert!(enlarged <= 1);
+            prop_assert!(asked <= 1);
         }
     }
 }

@@ -61,7 +61,12 @@ pub async fn run(
                 session.spool_has_room(&stop).await;
                 match next {
                     Next::Read => {}
-                    Next::Enlarge => large_pipe = LargePipe::grant(&thread, &source),
+                    Next::Enlarge => {
+                        large_pipe = LargePipe::grant(&thread, &source);
+                        if large_pipe.is_some() {
+                            pace.enlarged();
+                        }
+                    }
                     Next::Pause(pause) => source.pause(&mut timer, pause).await,
                 }
             }
