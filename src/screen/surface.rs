@@ -217,7 +217,7 @@ impl Surface {
     }
 
     pub(super) fn print_one(&mut self, c: char) {
-        let width = match c.width() {
+        let width = match width(c) {
             None => return,
             Some(0) => return self.combine(c),
             Some(width) => width,
@@ -348,7 +348,7 @@ impl Surface {
                 break;
             }
             let columns = self.columns();
-            let fits = |text: &str| text.chars().filter_map(char::width).sum::<usize>() <= columns;
+            let fits = |text: &str| text.chars().filter_map(width).sum::<usize>() <= columns;
             let Some(text) = self.scrollback.take_newest(fits) else {
                 break;
             };
@@ -358,7 +358,7 @@ impl Surface {
             grid.saved_cursor.point.line += 1;
             let mut column = 0;
             for c in text.chars() {
-                let width = c.width().unwrap_or(0);
+                let width = width(c).unwrap_or(0);
                 let cells = &mut grid[line(0)];
                 if width == 0 {
                     let before = cells[Column(0)..Column(column)]
@@ -432,6 +432,12 @@ impl Surface {
         self.term.set_options(config(0));
         self.term.grid_mut().truncate();
     }
+}
+
+/// How many cells a character takes; `None` for a control. Unicode has one of three columns, U+17D8, which the crate puts
+/// into two.
+pub(super) fn width(c: char) -> Option<usize> {
+    c.width().map(|width| width.min(2))
 }
 
 fn is_second_half(cell: &Cell) -> bool {

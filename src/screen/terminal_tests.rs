@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::screen::surface::width;
 
 fn fed(rows: u16, cols: u16, text: &str) -> Screen {
     let mut screen = Screen::new(Size { rows, cols }, 100);
@@ -57,6 +58,7 @@ const CASES: &[Case] = &[
     case("an emoji takes two cells", (1, 6), "😀x", &["😀x"], (0, 3)),
     case("a combining mark joins its base", (1, 5), "e\u{301}x", &["e\u{301}x"], (0, 2)),
     case("what is left of a cut character with a mark is blank", (1, 6), "か\u{3099}\x1b[1;2Hx\x1b[1;2H\x1b[K", &[""], (0, 1)),
+    case("the one character of three columns takes two", (1, 6), "\u{17d8}x", &["\u{17d8}x"], (0, 3)),
     case("a combining mark joins a wide base", (1, 5), "か\u{3099}x", &["か\u{3099}x"], (0, 3)),
     case("a combining mark at the margin", (2, 3), "abc\u{301}d", &["abc\u{301}", "d"], (1, 1)),
     case("a joiner takes no cell", (1, 8), "a\u{200d}b", &["a\u{200d}b"], (0, 2)),
@@ -189,6 +191,14 @@ fn lines_are_wrapped_anew_when_the_width_changes() {
     screen.resize(Size { rows: 4, cols: 20 });
     assert_eq!(screen.scrolled(9), ["01234", "56789abcde", "x", "", ""]);
     assert_eq!(screen.size(), Size { rows: 4, cols: 20 });
+}
+
+#[test]
+fn a_character_of_three_columns_is_wrapped_as_one_of_two() {
+    let mut screen = fed(4, 8, "aaあああ\u{17d8}あ");
+    assert_eq!(screen.rows(), ["aaあああ", "\u{17d8}あ", "", ""]);
+    screen.resize(Size { rows: 4, cols: 10 });
+    assert_eq!(screen.rows(), ["aaあああ\u{17d8}", "あ", "", ""]);
 }
 
 #[test]
@@ -490,7 +500,5 @@ fn check(screen: &Screen) -> Result<(), TestCaseError> {
 }
 
 fn unicode_width(row: &str) -> usize {
-    row.chars()
-        .filter_map(unicode_width::UnicodeWidthChar::width)
-        .sum()
+    row.chars().filter_map(width).sum()
 }
