@@ -17,3 +17,11 @@ fn keys(body: &Value) -> Vec<&str> {
 fn text(body: &Value) -> &str {
     body["output"].as_str().expect("output")
 }
+
+/// The lines of an audit log that tell of such an event.
+fn told_of(log: &str, event: &str) -> Vec<Value> {
+    let lines = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.filter(|line| line["event"] == event).collect()
+}

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::told_of;
 use super::{keys, text};
 use crate::common::{
     Owner, Server, Terminal, proc,
@@ -163,16 +164,7 @@ fn a_password_is_typed_and_stands_nowhere() {
             "{place}"
         );
     }
-    let lines: Vec<Value> = log
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
-    let of = |event: &str| {
-        lines
-            .iter()
-            .filter(|line| line["event"] == event)
-            .collect::<Vec<_>>()
-    };
+    let of = |event| told_of(&log, event);
     assert_eq!(of("start").len(), 1, "{log}");
     let writes = of("write");
     assert_eq!(

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{keys, text};
+use super::{keys, text, told_of};
 use crate::common::{
     Owner, Server, Terminal, proc,
     terminal::{call, drop_in, failure, free, ok},
@@ -177,16 +177,7 @@ fn the_audit_log_has_what_session_tools_do() {
     server.close_stdin();
     server.assert_exits_cleanly();
     let log = fs::read_to_string(log).expect("the log is there");
-    let lines: Vec<Value> = log
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
-    let of = |event: &str| {
-        lines
-            .iter()
-            .filter(|line| line["event"] == event)
-            .collect::<Vec<_>>()
-    };
+    let of = |event| told_of(&log, event);
     let refused = of("start_refused");
     assert_eq!(
         (refused.len(), &refused[0]["command_id"]),
@@ -201,7 +192,7 @@ fn the_audit_log_has_what_session_tools_do() {
     );
     // `printf hello | sha256sum`
     let hash = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-    let write = of("write")[0];
+    let write = &of("write")[0];
     assert_eq!(
         (&write["bytes"], &write["sha256"]),
         (&json!(5), &json!(hash)),
