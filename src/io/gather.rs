@@ -1,9 +1,9 @@
 //! Several reads into one block, for as long as the pipe has more.
 //!
-//! A reader that keeps up with its writer finds one write in the pipe at a time, mostly 4 or 8 KiB, or a long line. Waiting for each
-//! through the event loop costs more than reading it does, and waiting until more has gathered costs more still: while
-//! its pages go to and fro one by one they stay in cache, and a pipe that fills takes fresh ones. So a source reads on
-//! at once, piece after piece, and hands over a block that is full or a pipe that is empty. PERF.md has the figures.
+//! A reader that keeps up with its writer finds one write in the pipe at a time, mostly 4 or 8 KiB, or a long line. Waiting
+//! for each through the event loop costs more than reading it does, and waiting until more has gathered costs more still:
+//! while its pages go to and fro one by one they stay in cache, and a pipe that fills takes fresh ones. So a source reads
+//! on at once, piece after piece, and hands over a block that is full or a pipe that is empty. PERF.md has the figures.
 
 use nix::errno::Errno;
 

@@ -239,6 +239,12 @@ impl Source {
         fcntl(fd, FcntlArg::F_SETPIPE_SZ(bytes)).map(drop)
     }
 
+    /// How many bytes the pipe holds; `None` for a terminal, which doesn't say.
+    pub fn pipe_size(&self) -> Option<usize> {
+        let size = fcntl(self.descriptor()?, FcntlArg::F_GETPIPE_SZ).ok()?;
+        usize::try_from(size).ok()
+    }
+
     /// The descriptor; a script has none.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {

@@ -8,7 +8,7 @@ use crate::io::READ_BYTES;
 
 /// Full reads in a row that show a writer held up by its pipe.
 const FULL_READS: u32 = 8;
-/// The pipe that a child gets.
+/// The pipe that a child gets, unless its user has too many.
 const DEFAULT_PIPE: usize = 64 * 1024;
 /// The larger pipe. At the default 64 KiB a child that writes 64 KiB at a time and the pump take turns sleeping; four
 /// times that lets both run. More gains nothing and eats the user's quota of pipe memory faster.
@@ -51,23 +51,22 @@ pub struct Pace {
     gathered: usize,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
+impl Pace {
+    /// `room` is the size of the pipe, as far as it is known.
+    pub fn new(room: Option<usize>) -> Pace {
         Pace {
             full: 0,
             small: 0,
             asked: false,
-            room: DEFAULT_PIPE,
+            room: room.unwrap_or(DEFAULT_PIPE),
             pause: LONGEST,
             gathered: 0,
         }
     }
-}
 
-impl Pace {
-    /// Takes in that the larger pipe was granted.
-    pub fn enlarged(&mut self) {
-        self.room = LARGE_PIPE;
+    /// Takes in what asking for the larger pipe has come to.
+    pub fn resized(&mut self, room: Option<usize>) {
+        self.room = room.unwrap_or(self.room);
     }
 
     /// Takes in that a read brought `n` bytes after `waited`, a pause before it not counted.
@@ -150,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_pipe_is_enlarged_once_after_eight_full_reads_in_a_row() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(None);
         assert_eq!(next_after(&mut pace, 7, READ_BYTES, QUICK), Next::Read);
         assert_eq!(pace.after_read(READ_BYTES - 1, QUICK), Next::Read);
         assert_eq!(next_after(&mut pace, 7, READ_BYTES, QUICK), Next::Read);
@@ -160,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_line_now_and_then_never_meets_a_pause() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(None);
         assert_eq!(next_after(&mut pace, 10_000, 81, SLOW), Next::Read);
         assert_eq!(next_after(&mut pace, 15, 81, QUICK), Next::Read);
         assert_eq!(pace.after_read(81, SLOW), Next::Read);
@@ -169,7 +168,7 @@ mod tests {
 
     /// Paced already: the next read is the first after a pause.
     fn paced() -> Pace {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(None);
         assert_eq!(next_after(&mut pace, 16, 81, QUICK), Next::Pause(LONGEST));
         pace
     }
@@ -189,7 +188,7 @@ mod tests {
     fn a_writer_that_a_pause_would_hold_up_gets_a_larger_pipe_then_shorter_pauses_then_none() {
         let mut pace = paced();
         assert_eq!(pace.after_read(DEFAULT_PIPE / 2 + 1, QUICK), Next::Enlarge);
-        pace.enlarged();
+        pace.resized(Some(LARGE_PIPE));
         // What had come since.
         assert_eq!(pace.after_read(81, QUICK), Next::Pause(LONGEST));
         let half_full = |pace: &mut Pace| {
@@ -218,10 +217,27 @@ mod tests {
     }
 
     #[test]
+    fn a_writer_into_the_smallest_pipe_is_not_held_up_for_long() {
+        let small = 8 * 1024;
+        let mut pace = Pace::new(Some(small));
+        assert_eq!(
+            next_after(&mut pace, 16, small - 81, QUICK),
+            Next::Pause(LONGEST)
+        );
+        assert_eq!(pace.after_read(small - 81, QUICK), Next::Enlarge);
+        pace.resized(Some(small));
+        assert_eq!(
+            next_after(&mut pace, 3, small - 81, QUICK),
+            Next::Pause(SHORTEST)
+        );
+        assert_eq!(pace.after_read(small - 81, QUICK), Next::Read);
+    }
+
+    #[test]
     fn pauses_grow_again_when_little_gathers() {
         let mut pace = paced();
         assert_eq!(pace.after_read(DEFAULT_PIPE - 1, QUICK), Next::Enlarge);
-        pace.enlarged();
+        pace.resized(Some(LARGE_PIPE));
         pace.after_read(81, QUICK);
         next_after(&mut pace, 3, READ_BYTES, QUICK);
         assert_eq!(pace.after_read(81, QUICK), Next::Pause(LONGEST / 2));
@@ -251,7 +267,7 @@ mod tests {
             reads in prop::collection::vec((prop_oneof![1..2_000_usize, 1..=READ_BYTES, Just(READ_BYTES)], 0..9_u64), 0..2_000),
             granted: bool,
         ) {
-            let mut pace = Pace::default();
+            let mut pace = Pace::new(None);
             let mut asked = 0;
             for (n, sevens) in reads {
                 let waited = Duration::from_micros(sevens * 7);
@@ -260,7 +276,7 @@ mod tests {
                     Next::Enlarge => {
                         asked += 1;
                         if granted {
-                            pace.enlarged();
+                            pace.resized(Some(LARGE_PIPE));
                         }
                     }
                     Next::Pause(pause) => {

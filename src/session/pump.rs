@@ -42,7 +42,7 @@ pub async fn run(
     stop: Stop,
 ) -> PumpEnd {
     let mut decoder = Decoder::new();
-    let mut pace = Pace::default();
+    let mut pace = Pace::new(source.pipe_size());
     let mut timer = Timer::new(thread.backend);
     let mut large_pipe = None;
     let mut block = thread.slab.take();
@@ -63,9 +63,7 @@ pub async fn run(
                     Next::Read => {}
                     Next::Enlarge => {
                         large_pipe = LargePipe::grant(&thread, &source);
-                        if large_pipe.is_some() {
-                            pace.enlarged();
-                        }
+                        pace.resized(source.pipe_size());
                     }
                     Next::Pause(pause) => source.pause(&mut timer, pause).await,
                 }

@@ -342,6 +342,7 @@ fn the_pipe_grows_while_data_is_in_it() {
         let mut source = Source::new(backend, Channel::Pipe, read).unwrap();
         source.set_pipe_size(256 * 1024).unwrap();
         assert_eq!(fcntl(&write, FcntlArg::F_GETPIPE_SZ), Ok(256 * 1024));
+        assert_eq!(source.pipe_size(), Some(256 * 1024), "from our end too");
         assert_eq!(source.set_pipe_size(4096), Err(Errno::EBUSY));
         drop(write);
         assert_eq!(
